@@ -1,0 +1,173 @@
+//! Which servers serve a file, and in which language.
+//!
+//! The language is told first, by the strongest sign: the editor's own language identifier, the whole
+//! file name, the longest pattern, the ending, the first line of a script. Servers of that language follow
+//! in the registry's order, so that an ending claimed for another language (`.h`, `.m`, `.html.erb`) never
+//! brings a server that would answer about the wrong one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Definition, Language, Registry};
+
+/// A server that serves a file.
+#[derive(Clone, Debug)]
+pub struct ServerMatch {
+    /// The server's definition.
+    pub definition: Arc<Definition>,
+    /// The identifier that its `didOpen` has for the file.
+    pub language_id: String,
+}
+
+/// How strongly a language claims a file; a greater value wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    Interpreter,
+    ExtensionFolded,
+    Extension,
+    Pattern(usize),
+    FileName,
+}
+
+impl Registry {
+    /// The servers for a file, best first, those without navigation included.
+    ///
+    /// `language_id` is what an editor called the file's language, `first_line` the first line of its text
+    /// where that is known; it is consulted only when the name says nothing.
+    pub fn definitions_for(
+        &self,
+        path: &Path,
+        language_id: Option<&str>,
+        first_line: Option<&str>,
+    ) -> Vec<ServerMatch> {
+        if let Some(id) = language_id {
+            let named = self.matches_where(|language| language.id == id);
+            if !named.is_empty() {
+                return named;
+            }
+        }
+        let claims: Vec<(Claim, &Arc<Definition>, &Language)> = self
+            .definitions()
+            .iter()
+            .flat_map(|definition| definition.languages.iter().map(move |language| (definition, language)))
+            .filter_map(|(definition, language)| {
+                claim(language, path, first_line).map(|claim| (claim, definition, language))
+            })
+            .collect();
+        let Some(strongest) = claims.iter().map(|(claim, ..)| *claim).max() else { return Vec::new() };
+        let languages: Vec<&str> = claims
+            .iter()
+            .filter(|(claim, ..)| *claim == strongest)
+            .map(|(_, _, language)| language.id.as_str())
+            .collect();
+        let mut matches: Vec<ServerMatch> = Vec::new();
+        for (_, definition, language) in &claims {
+            let repeated = matches.iter().any(|found| Arc::ptr_eq(&found.definition, definition));
+            if languages.contains(&language.id.as_str()) && !repeated {
+                matches.push(ServerMatch { definition: Arc::clone(definition), language_id: language.id.clone() });
+            }
+        }
+        matches
+    }
+
+    /// The definition that a command line starts: by its program's file name, so that the server which an
+    /// editor names (`/usr/bin/clangd-19 --log=error`) has the same rules as one that a query starts.
+    pub fn definition_of_command(&self, argv: &[impl AsRef<str>]) -> Option<&Arc<Definition>> {
+        let program = file_name(argv.first()?.as_ref());
+        let same_program = |line: &Vec<String>| line.first().is_some_and(|first| file_name(first) == program);
+        let mut candidates =
+            self.definitions().iter().filter(|definition| definition.commands.iter().any(same_program));
+        // Programs such as `ruff` are servers by their first argument only; the longest agreement wins.
+        let first = candidates.next()?;
+        Some(candidates.fold(first, |best, next| {
+            if agreement(next, program, argv) > agreement(best, program, argv) { next } else { best }
+        }))
+    }
+
+    /// The identifiers of all languages, sorted.
+    pub fn languages(&self) -> Vec<&str> {
+        let mut ids: Vec<&str> = self
+            .definitions()
+            .iter()
+            .flat_map(|definition| definition.languages.iter().map(|language| language.id.as_str()))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    fn matches_where(&self, wanted: impl Fn(&Language) -> bool) -> Vec<ServerMatch> {
+        self.definitions()
+            .iter()
+            .filter_map(|definition| {
+                let language = definition.languages.iter().find(|language| wanted(language))?;
+                Some(ServerMatch { definition: Arc::clone(definition), language_id: language.id.clone() })
+            })
+            .collect()
+    }
+}
+
+fn file_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// How many arguments of the definition's best command line for `program` stand in `argv`.
+fn agreement(definition: &Definition, program: &str, argv: &[impl AsRef<str>]) -> usize {
+    definition
+        .commands
+        .iter()
+        .filter(|line| line.first().is_some_and(|first| file_name(first) == program))
+        .map(|line| line[1..].iter().filter(|word| argv.iter().any(|given| given.as_ref() == *word)).count())
+        .max()
+        .unwrap_or(0)
+}
+
+fn claim(language: &Language, path: &Path, first_line: Option<&str>) -> Option<Claim> {
+    let name = path.file_name()?.to_string_lossy();
+    if language.file_names.iter().any(|known| *known == name) {
+        return Some(Claim::FileName);
+    }
+    let whole = path.to_string_lossy();
+    let longest = language.patterns.iter().filter(|pattern| pattern.matches(&whole)).map(|p| p.text().len()).max();
+    if let Some(length) = longest {
+        return Some(Claim::Pattern(length));
+    }
+    if let Some(extension) = path.extension().map(|extension| extension.to_string_lossy()) {
+        if language.extensions.iter().any(|known| *known == extension) {
+            return Some(Claim::Extension);
+        }
+        if language.extensions.iter().any(|known| known.eq_ignore_ascii_case(&extension)) {
+            return Some(Claim::ExtensionFolded);
+        }
+    }
+    let program = first_line.and_then(interpreter)?;
+    language.interpreters.iter().any(|known| known == program).then_some(Claim::Interpreter)
+}
+
+/// The program on a script's first line, without folder and version: `python` of
+/// `#!/usr/bin/env -S python3.12 -u`.
+fn interpreter(first_line: &str) -> Option<&str> {
+    let command = first_line.strip_prefix("#!")?.trim();
+    let mut words = command.split_whitespace();
+    let mut program = file_name(words.next()?);
+    if program == "env" {
+        // `env` takes options and assignments before the program.
+        program = file_name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
+    }
+    let bare = program.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+    Some(if bare.is_empty() { program } else { bare.trim_end_matches('-') })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interpreter;
+
+    #[test]
+    fn the_interpreter_is_named_without_folder_version_and_options() {
+        assert_eq!(interpreter("#!/usr/bin/python3.12 -u"), Some("python"));
+        assert_eq!(interpreter("#!/usr/bin/env -S PYTHONPATH=. python3"), Some("python"));
+        assert_eq!(interpreter("#! /usr/local/bin/node"), Some("node"));
+        assert_eq!(interpreter("#!/usr/bin/env"), None);
+        assert_eq!(interpreter("import os"), None);
+    }
+}
