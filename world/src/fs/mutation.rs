@@ -1,0 +1,68 @@
+//! The vocabulary of writes and edits: under which condition, and what came of it.
+
+use super::FileVersion;
+
+/// Texts of this size in bytes or more are not handed back as a diff basis.
+pub const DIFF_BASIS_MAX_BYTES: u64 = 10 * 1024 * 1024;
+
+/// The condition under which a text may be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteIntent {
+    /// Only where nothing exists.
+    CreateIfAbsent,
+    /// Only over exactly this version.
+    ReplaceIfVersion(FileVersion),
+}
+
+/// The condition under which a file may be edited: it has exactly this version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditIntent {
+    /// The version that the caller read.
+    pub version: FileVersion,
+}
+
+/// A literal replacement. Line ends are matched as LF on both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditRequest {
+    /// The text to replace; empty matches nothing.
+    pub old_text: String,
+    /// The text to put there, taken literally.
+    pub new_text: String,
+    /// Whether all matches are replaced; otherwise exactly one must exist.
+    pub replace_all: bool,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOperation {
+    /// The file did not exist before.
+    Created,
+    /// The file existed.
+    Updated,
+}
+
+/// The outcome of a write. The texts have LF line ends and serve as the basis of a diff only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteOutcome {
+    /// What was done.
+    pub operation: WriteOperation,
+    /// The version after the write.
+    pub version: FileVersion,
+    /// The text before; `None` for a new file, one that is not text, or one of [`DIFF_BASIS_MAX_BYTES`] or more.
+    pub before: Option<String>,
+    /// The text after, under the same limit.
+    pub after: Option<String>,
+}
+
+/// The outcome of an edit. The texts have LF line ends and serve as the basis of a diff only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditOutcome {
+    /// The version after the edit.
+    pub version: FileVersion,
+    /// How many matches were replaced.
+    pub replacements: u64,
+    /// The text before; `None` for one of [`DIFF_BASIS_MAX_BYTES`] or more.
+    pub before: Option<String>,
+    /// The text after, under the same limit.
+    pub after: Option<String>,
+}

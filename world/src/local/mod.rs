@@ -1,0 +1,34 @@
+//! The provider of the machine on which lspool itself runs. Linux is the reference; elsewhere on Unix a tree is its
+//! process group alone, and the facts say so.
+
+mod executable;
+mod file_system;
+mod listing;
+mod orphans;
+mod processes;
+mod reading;
+mod resolution;
+
+use crate::ScrubRules;
+
+pub use file_system::LocalFileSystem;
+pub use orphans::end_marked;
+pub use processes::LocalSubprocess;
+
+/// What the face that opens the local world decides.
+#[derive(Clone, Debug)]
+pub struct LocalOptions {
+    /// The rules of the environment scrub.
+    pub scrub_rules: ScrubRules,
+    /// Where inherited output goes.
+    pub inherited_output: InheritedOutput,
+}
+
+/// Where the output of a stream in [`crate::OutputMode::Inherit`] goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InheritedOutput {
+    /// To this process's own standard error, for both streams: standard output may be a protocol link.
+    OwnStderr,
+    /// To the log, line by line, each with the process named.
+    Log,
+}
