@@ -3,7 +3,10 @@
 //! Decoding here costs the sender of a large body and nobody else, and it keeps the sender's order
 //! (invariant "nobody waits for a stranger"). The core receives [`Decoded`] and never parses a body.
 
+mod change;
 mod client;
+mod initialize;
+mod members;
 mod server;
 mod text;
 
@@ -16,7 +19,8 @@ use std::ops::Range;
 use lspool_normalize::capabilities::Raised;
 use serde_json::value::RawValue;
 
-use crate::wire::RawId;
+use crate::wire::{Kind, Message, RawId};
+use members::{integer, member, span_in};
 
 /// A progress token found in the params of a request, and where it stands in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,4 +237,41 @@ pub enum Decoded {
         /// The error's code, absent for a result.
         error: Option<i64>,
     },
+}
+
+/// LSP's `UnknownErrorCode`, for an error that has none.
+const UNKNOWN_ERROR_CODE: i64 = -32001;
+
+impl Decoded {
+    /// A message without a usable value at the path.
+    fn missing(path: impl AsRef<str>) -> Self {
+        Self::Malformed(format!(
+            "`{}` is missing or has another type than the protocol gives it",
+            path.as_ref()
+        ))
+    }
+}
+
+/// An answer, from either side.
+fn answer(message: &Message) -> Decoded {
+    if message.kind() != Kind::ErrorResponse {
+        return Decoded::Answer { error: None };
+    }
+    let code = message
+        .error_json()
+        .and_then(|error| member(error, "code"))
+        .and_then(integer);
+    Decoded::Answer {
+        error: Some(code.unwrap_or(UNKNOWN_ERROR_CODE)),
+    }
+}
+
+/// The token under a name in the params; null is none.
+fn token(message: &Message, name: &str) -> Option<TokenSpan> {
+    let json = member(message.params()?, name)?;
+    let token = RawId::parse(json).filter(|token| !token.is_null())?;
+    Some(TokenSpan {
+        token,
+        span: span_in(message.bytes(), json),
+    })
 }
