@@ -1,0 +1,52 @@
+//! `cargo xtask ci`: everything that must pass before a change is taken.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::run::{command, say, shown, works};
+use crate::{demo, paths, setup};
+
+/// Runs all checks in order and stops at the first that fails. The test runner comes last, so that the last line
+/// of the output is its own summary.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run() -> Result<()> {
+    let started = Instant::now();
+    let step = |name: &str| say(&format!("\n== {name} ({} s)", started.elapsed().as_secs()));
+    step("formatting");
+    cargo(&["fmt", "--all", "--check"])?;
+    step("what the tests need");
+    setup::run()?;
+    step("lints");
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    step("documentation");
+    shown(cargo_command(&["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    step("build");
+    cargo(&["build", "--workspace", "--all-targets"])?;
+    step("demonstration");
+    demo::show(&paths::lspool_binary())?;
+    step("examples in the documentation");
+    cargo(&["test", "--workspace", "--doc", "--quiet"])?;
+    step("tests");
+    if works("cargo", &["nextest", "--version"]) {
+        let configuration = paths::repository().join("tests/e2e/nextest.toml");
+        shown(cargo_command(&["nextest", "run", "--workspace", "--config-file"]).arg(configuration))
+    } else {
+        say("cargo-nextest is not installed, so cargo's own runner runs the tests");
+        cargo(&["test", "--workspace", "--all-targets"])
+    }
+}
+
+/// Runs a Cargo command in the repository, its output shown.
+fn cargo(arguments: &[&str]) -> Result<()> {
+    shown(&mut cargo_command(arguments))
+}
+
+/// A Cargo command in the repository.
+fn cargo_command(arguments: &[&str]) -> std::process::Command {
+    let mut command = command("cargo");
+    command.args(arguments).current_dir(paths::repository());
+    command
+}
