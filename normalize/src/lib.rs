@@ -9,6 +9,7 @@
 
 pub mod answer;
 pub mod canonical;
+pub mod capabilities;
 pub mod edit;
 pub mod envelope;
 pub mod error;
