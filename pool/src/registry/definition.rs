@@ -20,8 +20,8 @@ pub struct Definition {
     pub languages: Vec<Language>,
     /// How the root of a file is found, in order of preference: the first rule that finds one wins.
     pub root_markers: Vec<RootRule>,
-    /// Files which, when they stand nearer to the asked file than the root found, say that this server is
-    /// not the one for it (`deno.json` for the TypeScript server).
+    /// Files which, when they stand in the root found or between it and the asked file, say that this server
+    /// is not the one for it (`deno.json` for the TypeScript server).
     pub yields_to: Vec<String>,
     /// Whether one process serves one root or many.
     pub roots: RootScope,
@@ -38,8 +38,8 @@ pub struct Definition {
     /// Whether the server answers definition, references, implementation and hover. One that does not is
     /// never asked a query and never stands in the way of one that does.
     pub navigation: bool,
-    /// Names of variables that distinguish two instances, in addition to the common ones. A trailing `*`
-    /// stands for any ending.
+    /// Names of variables that distinguish two instances, in addition to the common ones. One `*`
+    /// stands for any text.
     pub identity_env: Vec<String>,
     /// Whether the server gets the scrubbed or the whole environment when a query starts it.
     pub environment: EnvironmentRule,
@@ -82,7 +82,7 @@ impl Definition {
 pub struct Language {
     /// The identifier sent as `languageId` (`cpp`, `typescriptreact`).
     pub id: String,
-    /// Endings after the last dot, without the dot, compared without case unless two differ by case only.
+    /// Endings after the last dot, without the dot; one that is equal with its case wins over one that is not.
     pub extensions: Vec<String>,
     /// Whole file names (`Makefile`).
     pub file_names: Vec<String>,

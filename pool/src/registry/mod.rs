@@ -6,6 +6,7 @@
 mod decode;
 mod definition;
 mod error;
+mod launch;
 mod select;
 mod table;
 
@@ -17,6 +18,7 @@ pub use definition::{
     TokenRule,
 };
 pub use error::ConfigError;
+pub use launch::{LaunchError, LaunchFacts, LaunchInput};
 pub use select::ServerMatch;
 
 use std::sync::Arc;
