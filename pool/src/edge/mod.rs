@@ -3,6 +3,7 @@
 //! Decoding here costs the sender of a large body and nobody else, and it keeps the sender's order
 //! (invariant "nobody waits for a stranger"). The core receives [`Decoded`] and never parses a body.
 
+mod announcement;
 mod change;
 mod client;
 mod initialize;
@@ -10,6 +11,7 @@ mod members;
 mod server;
 mod text;
 
+pub use announcement::with_announcement;
 pub use client::ClientEdge;
 pub use server::ServerEdge;
 pub use text::{Text, TextId};

@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use super::escape;
@@ -115,7 +116,7 @@ impl Message {
         if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
             return None;
         }
-        let members: Vec<&serde_json::value::RawValue> = serde_json::from_slice(bytes).ok()?;
+        let members: Vec<&RawValue> = serde_json::from_slice(bytes).ok()?;
         Some(
             members
                 .iter()
@@ -144,9 +145,9 @@ pub(super) fn head_and_tail(body: &[u8]) -> Option<Parts> {
         Payload::Error => Kind::ErrorResponse,
     };
     let method = match head.method {
-        Some(span) => Some(plain_method(body, span)?),
+        Some(span) if kind == Kind::Request => Some(plain_method(body, span)?),
         None if kind == Kind::Request => return None,
-        None => None,
+        _ => None,
     };
     let id = read_id(body, &id_span)?;
     Some(Parts {
@@ -192,7 +193,7 @@ fn parts_of(body: &[u8], members: &Members) -> Result<Parts, EnvelopeError> {
             ));
         }
     };
-    let method = match &members.method {
+    let method = match members.method.as_ref().filter(|_| !is_answer) {
         None => None,
         Some(span) => Some(
             read_method(body, span)
@@ -239,7 +240,13 @@ fn unreadable(body: &[u8], error: &serde_json::Error) -> EnvelopeError {
     let id = peek
         .id
         .or_else(|| scan::tail(body).and_then(|span| read_id(body, &span)));
-    if error.is_data() {
+    // What is no object was not read to its end.
+    let syntax = if error.is_data() {
+        serde_json::from_slice::<&RawValue>(body).err()
+    } else {
+        None
+    };
+    if error.is_data() && syntax.is_none() {
         let text = format!("the body is JSON but no object: {error}");
         return EnvelopeError {
             kind: EnvelopeErrorKind::NotMessage,
@@ -248,6 +255,7 @@ fn unreadable(body: &[u8], error: &serde_json::Error) -> EnvelopeError {
             is_answer: peek.is_answer,
         };
     }
+    let error = syntax.as_ref().unwrap_or(error);
     let text = if body.starts_with(b"\xef\xbb\xbf") {
         "the body is not JSON: it begins with a byte order mark".to_owned()
     } else {
@@ -260,3 +268,6 @@ fn unreadable(body: &[u8], error: &serde_json::Error) -> EnvelopeError {
         is_answer: peek.is_answer,
     }
 }
+
+#[cfg(test)]
+mod tests;

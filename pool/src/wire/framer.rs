@@ -431,3 +431,6 @@ impl Decoder for Framer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

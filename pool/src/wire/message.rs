@@ -80,7 +80,7 @@ impl Message {
         self.parts.id.as_ref().map(|(_, span)| span.clone())
     }
 
-    /// The method, unescaped; absent for an answer (unless a peer wrote one there).
+    /// The method, unescaped; absent for an answer.
     pub fn method(&self) -> Option<Cow<'_, str>> {
         match self.parts.method.as_ref()? {
             Method::Plain(span) => Some(String::from_utf8_lossy(&self.bytes[span.clone()])),

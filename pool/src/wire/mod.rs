@@ -12,6 +12,8 @@ mod envelope;
 mod escape;
 mod framer;
 mod header;
+#[cfg(test)]
+pub(crate) mod hostile;
 mod id;
 mod message;
 mod outgoing;

@@ -99,3 +99,68 @@ impl PartialEq for Outgoing {
 }
 
 impl Eq for Outgoing {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::hostile::{Generator, Message as Hostile};
+
+    fn message(body: &str) -> Message {
+        Message::parse(Bytes::copy_from_slice(body.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn edits_replace_their_ranges_and_nothing_else() {
+        let message = message(r#"{"id":1,"method":"m","params":[10,20,30]}"#);
+        let at = |text: &str| {
+            let start = String::from_utf8_lossy(message.bytes()).find(text).unwrap();
+            start..start + text.len()
+        };
+        let outgoing = Outgoing::splice(
+            &message,
+            &[(at("30"), ""), (at("10"), "\"a\""), (at("1"), "7")],
+        );
+        assert_eq!(
+            outgoing.to_vec(),
+            br#"{"id":7,"method":"m","params":["a",20,]}"#
+        );
+        assert_eq!(outgoing.len(), outgoing.to_vec().len());
+        assert_eq!(
+            outgoing.header(),
+            format!("Content-Length: {}\r\n\r\n", outgoing.len())
+        );
+        assert_eq!(outgoing, Outgoing::from(Bytes::from(outgoing.to_vec())));
+        assert_ne!(outgoing, Outgoing::from(message));
+    }
+
+    #[test]
+    fn every_byte_but_the_ids_is_shared_with_the_message() {
+        let mut generator = Generator::new(3);
+        let mut checked = 0;
+        for _ in 0..20_000 {
+            let Hostile { body, .. } = generator.message();
+            let Ok(message) = Message::parse(Bytes::from(body)) else {
+                continue;
+            };
+            let outgoing = Outgoing::with_id(&message, &RawId::number(77));
+            let sent = message.bytes();
+            match message.id_span() {
+                None => assert_eq!(&outgoing.to_vec(), sent),
+                Some(span) => {
+                    let expected = [&sent[..span.start], b"77", &sent[span.end..]].concat();
+                    assert_eq!(outgoing.to_vec(), expected);
+                    let read = Message::parse_whole(Bytes::from(outgoing.to_vec())).unwrap();
+                    assert_eq!(read.id(), Some(&RawId::number(77)));
+                    assert_eq!(read.kind(), message.kind());
+                    let texts = |it: &Message| {
+                        let texts = [it.params(), it.result_json(), it.error_json()];
+                        texts.map(|text| text.map(str::to_owned))
+                    };
+                    assert_eq!(texts(&read), texts(&message));
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 5_000, "{checked}");
+    }
+}
