@@ -20,9 +20,19 @@ pub fn run() -> Result<()> {
     step("what the tests need");
     setup::run()?;
     step("lints");
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ])?;
     step("documentation");
-    shown(cargo_command(&["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    shown(
+        cargo_command(&["doc", "--workspace", "--no-deps", "--quiet"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
     step("build");
     cargo(&["build", "--workspace", "--all-targets"])?;
     step("demonstration");

@@ -61,8 +61,10 @@ impl Corpus {
         if !self.is_fetched() {
             say(&format!("fetching the code base {}", self.name()));
             let parent = paths::cache().join("corpora");
-            fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
-            let staging = tempfile::tempdir_in(&parent).context("cannot make a folder to fetch into")?;
+            fs::create_dir_all(&parent)
+                .with_context(|| format!("cannot make {}", parent.display()))?;
+            let staging =
+                tempfile::tempdir_in(&parent).context("cannot make a folder to fetch into")?;
             let staged = match self {
                 Self::Lua => fetch_lua(staging.path())?,
                 Self::Flask => fetch_flask(staging.path())?,
@@ -70,7 +72,11 @@ impl Corpus {
             fs::rename(&staged, self.folder())
                 .with_context(|| format!("cannot move {} into place", staged.display()))?;
         }
-        say(&format!("code base {}: {}", self.name(), self.folder().display()));
+        say(&format!(
+            "code base {}: {}",
+            self.name(),
+            self.folder().display()
+        ));
         Ok(())
     }
 }
@@ -83,11 +89,20 @@ fn fetch_lua(staging: &Path) -> Result<PathBuf> {
     let manifest = "[package]\nname = \"scratch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
                     [dependencies]\nlua-src = \"=547.0.0\"\n\n[workspace]\n";
     fs::write(scratch.join("Cargo.toml"), manifest)?;
-    shown(command("cargo").args(["vendor", "--quiet", "vendor"]).current_dir(&scratch).stdout(std::process::Stdio::null()))?;
+    shown(
+        command("cargo")
+            .args(["vendor", "--quiet", "vendor"])
+            .current_dir(&scratch)
+            .stdout(std::process::Stdio::null()),
+    )?;
     let crate_folder = scratch.join("vendor/lua-src");
-    for entry in fs::read_dir(&crate_folder).with_context(|| format!("cannot list {}", crate_folder.display()))? {
+    for entry in fs::read_dir(&crate_folder)
+        .with_context(|| format!("cannot list {}", crate_folder.display()))?
+    {
         let folder = entry?.path();
-        let is_version = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lua-5.4"));
+        let is_version = folder
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("lua-5.4"));
         if is_version && folder.is_dir() {
             let staged = staging.join("lua");
             copy_folder(&folder, &staged)?;
@@ -103,9 +118,13 @@ fn fetch_flask(staging: &Path) -> Result<PathBuf> {
     pip_install(&staged, &FLASK_PACKAGES)?;
     for entry in fs::read_dir(&staged)? {
         let folder = entry?.path();
-        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = folder
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         if name.ends_with(".dist-info") || name == "bin" {
-            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+            fs::remove_dir_all(&folder)
+                .with_context(|| format!("cannot remove {}", folder.display()))?;
         }
     }
     Ok(staged)

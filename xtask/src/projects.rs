@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::corpora::Corpus;
 use crate::paths;
 use crate::run::copy_folder;
+use crate::tools::Tool;
 
 /// A project with known answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,9 @@ impl Project {
     /// The project that an answer key names.
     pub fn from_name(name: &str) -> Option<Self> {
         let all = [Self::C, Self::Python, Self::Rust, Self::Typescript];
-        all.into_iter().chain(Corpus::ALL.map(Self::Corpus)).find(|project| project.name() == name)
+        all.into_iter()
+            .chain(Corpus::ALL.map(Self::Corpus))
+            .find(|project| project.name() == name)
     }
 
     /// Its name in the answer keys.
@@ -44,6 +47,16 @@ impl Project {
             Self::Rust => "rust",
             Self::Typescript => "typescript",
             Self::Corpus(corpus) => corpus.name(),
+        }
+    }
+
+    /// The language server that answers about it.
+    pub fn tool(self) -> Tool {
+        match self {
+            Self::C | Self::Corpus(Corpus::Lua) => Tool::Clangd,
+            Self::Python | Self::Corpus(Corpus::Flask) => Tool::Pyright,
+            Self::Rust => Tool::RustAnalyzer,
+            Self::Typescript => Tool::TypescriptLanguageServer,
         }
     }
 
@@ -61,7 +74,10 @@ impl Project {
     /// When a code base was not fetched (`cargo xtask setup` does it), or a file cannot be copied or written.
     pub fn lay_out(self, folder: &Path) -> Result<()> {
         if !self.sources().is_dir() {
-            bail!("the code base {} was not fetched: run `cargo xtask setup`", self.name());
+            bail!(
+                "the code base {} was not fetched: run `cargo xtask setup`",
+                self.name()
+            );
         }
         copy_folder(&self.sources(), folder)?;
         match self {
@@ -82,7 +98,10 @@ impl Project {
                     "typeCheckingMode": "off",
                     "useLibraryCodeForTypes": true,
                 });
-                write(&folder.join("pyrightconfig.json"), &format!("{settings:#}\n"))
+                write(
+                    &folder.join("pyrightconfig.json"),
+                    &format!("{settings:#}\n"),
+                )
             }
             Self::Python | Self::Rust | Self::Typescript => Ok(()),
         }
@@ -100,10 +119,19 @@ fn write_compile_commands(
     let mut files = Vec::new();
     for source_folder in source_folders {
         let listed = folder.join(source_folder);
-        for entry in fs::read_dir(&listed).with_context(|| format!("cannot list {}", listed.display()))? {
+        for entry in
+            fs::read_dir(&listed).with_context(|| format!("cannot list {}", listed.display()))?
+        {
             let name = PathBuf::from(entry?.file_name());
-            if name.extension().is_some_and(|extension| extension == "c" || extension == "cpp") {
-                files.push(if *source_folder == "." { name } else { Path::new(source_folder).join(name) });
+            if name
+                .extension()
+                .is_some_and(|extension| extension == "c" || extension == "cpp")
+            {
+                files.push(if *source_folder == "." {
+                    name
+                } else {
+                    Path::new(source_folder).join(name)
+                });
             }
         }
     }
@@ -117,7 +145,10 @@ fn write_compile_commands(
             json!({ "directory": folder, "file": name, "command": arguments.join(" ") })
         })
         .collect();
-    write(&folder.join("compile_commands.json"), &format!("{:#}\n", serde_json::Value::Array(commands)))
+    write(
+        &folder.join("compile_commands.json"),
+        &format!("{:#}\n", serde_json::Value::Array(commands)),
+    )
 }
 
 /// Writes one file.

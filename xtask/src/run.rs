@@ -32,7 +32,10 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 /// The command as a person would type it, for messages.
 pub fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Says the command, runs it with its output shown, and waits for it.
@@ -42,7 +45,9 @@ pub fn command_line(command: &Command) -> String {
 pub fn shown(command: &mut Command) -> Result<()> {
     let line = command_line(command);
     say(&format!("$ {line}"));
-    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
         bail!("`{line}` failed: {status}");
     }
@@ -55,12 +60,15 @@ pub fn shown(command: &mut Command) -> Result<()> {
 /// When it cannot be started, does not end with 0, or prints something that is not UTF-8.
 pub fn captured(command: &mut Command) -> Result<String> {
     let line = command_line(command);
-    let output = command.output().with_context(|| format!("cannot start `{line}`"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start `{line}`"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("`{line}` failed: {}\n{}", output.status, said.trim_end());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed bytes that are not UTF-8"))
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{line}` printed bytes that are not UTF-8"))
 }
 
 /// Whether a program of this name can be started and ends with 0 for the given arguments.
@@ -68,7 +76,10 @@ pub fn captured(command: &mut Command) -> Result<String> {
 /// A file on PATH is not enough: rustup installs a `rust-analyzer` that only says that it has none.
 pub fn works(program: impl AsRef<OsStr>, arguments: &[&str]) -> bool {
     let mut command = command(program);
-    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
@@ -78,15 +89,26 @@ pub fn works(program: impl AsRef<OsStr>, arguments: &[&str]) -> bool {
 /// When something cannot be read or written, with its path.
 pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
-    for entry in std::fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
-        let source = entry.with_context(|| format!("cannot list {}", from.display()))?.path();
-        let Some(name) = source.file_name() else { continue };
+    for entry in
+        std::fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))?
+    {
+        let source = entry
+            .with_context(|| format!("cannot list {}", from.display()))?
+            .path();
+        let Some(name) = source.file_name() else {
+            continue;
+        };
         let destination = to.join(name);
         if source.is_dir() {
             copy_folder(&source, &destination)?;
         } else {
-            std::fs::copy(&source, &destination)
-                .with_context(|| format!("cannot copy {} to {}", source.display(), destination.display()))?;
+            std::fs::copy(&source, &destination).with_context(|| {
+                format!(
+                    "cannot copy {} to {}",
+                    source.display(),
+                    destination.display()
+                )
+            })?;
         }
     }
     Ok(())

