@@ -4,7 +4,6 @@
 mod executable;
 mod file_system;
 mod listing;
-mod orphans;
 mod processes;
 mod reading;
 mod resolution;
@@ -12,8 +11,8 @@ mod resolution;
 use crate::ScrubRules;
 
 pub use file_system::LocalFileSystem;
-pub use orphans::end_marked;
 pub use processes::LocalSubprocess;
+pub use processes::marked::end_marked;
 
 /// What the face that opens the local world decides.
 #[derive(Clone, Debug)]

@@ -17,6 +17,16 @@ const MAX_LINKS: usize = 40;
 pub(super) fn resolve(path: &Path, cwd: &Path) -> Result<Target, FsError> {
     let spelled = absolute(path, cwd)?;
     let resolved = follow(&spelled)?;
+    if asks_for_folder(&spelled)
+        && resolved
+            .symlink_metadata()
+            .is_ok_and(|metadata| !metadata.is_dir())
+    {
+        return Err(FsError::NotFound {
+            path: spelled,
+            reason: "it ends like a folder, but is none",
+        });
+    }
     let display = display(&spelled, &resolved)?;
     Ok(Target::new(TargetKey::from_resolved(resolved), display))
 }
@@ -64,6 +74,12 @@ fn follow(spelled: &Path) -> Result<PathBuf, FsError> {
         }
     }
     Ok(walk.resolved)
+}
+
+/// Whether a spelling names a folder alone: `x/` and `x/.` are not the file `x`.
+fn asks_for_folder(spelled: &Path) -> bool {
+    let bytes = spelled.as_os_str().as_bytes();
+    bytes.ends_with(b"/") || bytes.ends_with(b"/.")
 }
 
 /// The components that lead somewhere: names and `..`.

@@ -1,0 +1,109 @@
+//! All live trees of one provider. Owns the rule that no two of them carry the same marker, and the closing of the door.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::control::Control;
+use crate::{SpawnError, TreeMarker};
+
+/// The trees that are not proved gone.
+#[derive(Debug, Default)]
+pub(super) struct Registry(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    is_closed: bool,
+    next: u64,
+    live: HashMap<u64, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    marker: Option<TreeMarker>,
+    /// Absent while the process is being started.
+    control: Option<Arc<Control>>,
+}
+
+/// A place in the registry, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    registry: Arc<Registry>,
+    number: u64,
+}
+
+impl Registry {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for a tree that is about to be started.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        marker: Option<&TreeMarker>,
+    ) -> Result<Place, SpawnError> {
+        let mut entries = self.entries();
+        if entries.is_closed {
+            return Err(SpawnError::Disposed);
+        }
+        if let Some(marker) = marker
+            && entries
+                .live
+                .values()
+                .any(|entry| entry.marker.as_ref() == Some(marker))
+        {
+            let marker = format!(
+                "{}={}",
+                marker.name.to_string_lossy(),
+                marker.value.to_string_lossy()
+            );
+            return Err(SpawnError::MarkerInUse { marker });
+        }
+        entries.next += 1;
+        let number = entries.next;
+        entries.live.insert(
+            number,
+            Entry {
+                marker: marker.cloned(),
+                control: None,
+            },
+        );
+        Ok(Place {
+            registry: Arc::clone(self),
+            number,
+        })
+    }
+
+    /// Admits nobody from now on.
+    pub(super) fn close(&self) {
+        self.entries().is_closed = true;
+    }
+
+    /// The controls of all live trees.
+    pub(super) fn controls(&self) -> Vec<Arc<Control>> {
+        self.entries()
+            .live
+            .values()
+            .filter_map(|entry| entry.control.clone())
+            .collect()
+    }
+
+    /// Whether there is no live tree, also none that is being started.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries().live.is_empty()
+    }
+}
+
+impl Place {
+    /// Says how the started tree is ended.
+    pub(super) fn started(&self, control: Arc<Control>) {
+        if let Some(entry) = self.registry.entries().live.get_mut(&self.number) {
+            entry.control = Some(control);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.registry.entries().live.remove(&self.number);
+    }
+}
