@@ -19,6 +19,7 @@ pub mod line_index;
 pub mod locations;
 pub mod operation;
 pub mod position;
+pub mod render;
 pub mod request;
 pub mod result;
 pub mod token;

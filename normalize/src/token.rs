@@ -306,19 +306,21 @@ fn occurrences_in<'text>(
     let starts_with_word = name.chars().next().is_some_and(is_identifier);
     let ends_with_word = name.chars().next_back().is_some_and(is_identifier);
     let has_sigil = name.starts_with('$');
-    line.match_indices(name)
+    let is_whole = move |start: usize| {
+        let before = line[..start].trim_end_matches(|character| character == '$' && !has_sigil);
+        let touches_before = before.chars().next_back().is_some_and(is_identifier);
+        let touches_after = line[start + name.len()..]
+            .chars()
+            .next()
+            .is_some_and(is_identifier);
+        let goes_on = starts_with_word && touches_before || ends_with_word && touches_after;
+        !goes_on
+    };
+    // The empty name stands nowhere.
+    let found = line.match_indices(name).filter(|_| !name.is_empty());
+    found
         .map(|(start, _)| start)
-        .filter(move |&start| {
-            let before = line[..start].trim_end_matches(|character| character == '$' && !has_sigil);
-            let touches_before = before.chars().next_back().is_some_and(is_identifier);
-            let touches_after = line[start + name.len()..]
-                .chars()
-                .next()
-                .is_some_and(is_identifier);
-            !name.is_empty()
-                && !(starts_with_word && touches_before)
-                && !(ends_with_word && touches_after)
-        })
+        .filter(move |&start| is_whole(start))
 }
 
 fn in_lines(index: &LineIndex<'_>, name: &str, lines: std::ops::RangeInclusive<u32>) -> Vec<Found> {

@@ -208,20 +208,21 @@ fn flatten_symbol(
         return None;
     }
     let name = symbol.get("name")?;
-    let mut members = format!("\"name\":{name},\"kind\":{}", symbol.get("kind")?);
+    let mut members = vec![
+        format!("\"name\":{name}"),
+        format!("\"kind\":{}", symbol.get("kind")?),
+    ];
     for carried in ["tags", "deprecated"] {
-        if let Some(value) = symbol.get(carried) {
-            members.push_str(&format!(",\"{carried}\":{value}"));
-        }
+        members.extend(
+            symbol
+                .get(carried)
+                .map(|value| format!("\"{carried}\":{value}")),
+        );
     }
     let range = symbol.get("range")?;
-    members.push_str(&format!(
-        ",\"location\":{{\"uri\":{uri},\"range\":{range}}}"
-    ));
-    if let Some(container) = container {
-        members.push_str(&format!(",\"containerName\":{container}"));
-    }
-    flat.push(format!("{{{members}}}"));
+    members.push(format!("\"location\":{{\"uri\":{uri},\"range\":{range}}}"));
+    members.extend(container.map(|container| format!("\"containerName\":{container}")));
+    flat.push(format!("{{{}}}", members.join(",")));
     if let Some(children) = symbol.get("children") {
         let children: Vec<&RawValue> = serde_json::from_str(children).ok()?;
         for child in children {

@@ -8,7 +8,8 @@ use crate::hover::Fence;
 /// The text that a reader of the Markdown would see.
 ///
 /// Fences, heading marks, quote marks, rules, emphasis, code marks and escapes go; a link becomes its text with the
-/// address in parentheses, an image its description; lists and tables stay as they are written.
+/// address in parentheses, an image its description; lists and tables stay as they are written. Of several blank lines
+/// between paragraphs one is left, at the edges none.
 pub fn plain_text(markdown: &str) -> String {
     let unified = markdown.replace("\r\n", "\n").replace('\r', "\n");
     let mut fence: Option<Fence> = None;
@@ -26,15 +27,17 @@ pub fn plain_text(markdown: &str) -> String {
         if fence.is_some() {
             continue;
         }
-        if line.starts_with("    ") || line.starts_with('\t') {
-            lines.push(line.to_owned());
-        } else if is_rule(line) {
-            lines.push(String::new());
-        } else {
-            lines.push(inline(without_block_marks(line)));
+        let is_code = line.starts_with("    ") || line.starts_with('\t');
+        let text = match line {
+            code if is_code => code.to_owned(),
+            rule if is_rule(rule) => String::new(),
+            prose => inline(without_block_marks(prose)),
+        };
+        let repeats_blank = text.is_empty() && lines.last().is_some_and(String::is_empty);
+        if !repeats_blank {
+            lines.push(text);
         }
     }
-    lines.dedup_by(|later, earlier| later.is_empty() && earlier.is_empty());
     let text = lines.join("\n");
     text.trim_matches('\n').to_owned()
 }
@@ -74,7 +77,7 @@ fn inline(line: &str) -> String {
     while let Some(character) = rest.chars().next() {
         let taken = match character {
             '\\' => escape(rest),
-            '`' => code(rest),
+            '`' => Some(code(rest)),
             '!' | '[' => link(rest),
             '<' => autolink(rest),
             '&' => entity(rest),
@@ -99,7 +102,7 @@ fn escape(rest: &str) -> Option<(String, usize)> {
 }
 
 /// A code span: its content as it stands.
-fn code(rest: &str) -> Option<(String, usize)> {
+fn code(rest: &str) -> (String, usize) {
     let ticks = rest.bytes().take_while(|&byte| byte == b'`').count();
     let body = &rest[ticks..];
     let mut at = 0;
@@ -117,12 +120,12 @@ fn code(rest: &str) -> Option<(String, usize)> {
             let content = padded
                 .filter(|inner| !inner.trim().is_empty())
                 .unwrap_or(content);
-            return Some((content.to_owned(), ticks + start + ticks));
+            return (content.to_owned(), ticks + start + ticks);
         }
         at = start + run;
     }
     // Ticks that nothing closes are text, all of them at once.
-    Some(("`".repeat(ticks), ticks))
+    ("`".repeat(ticks), ticks)
 }
 
 /// `[text](address)` or `![description](address)`.
