@@ -174,3 +174,6 @@ fn settings_digest(settings: Option<&str>) -> Result<u128, String> {
     }
     canonical::digest(settings).map_err(|error| format!("params.settings ({error})"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,3 +87,6 @@ fn folders(params: &str) -> Result<Vec<String>, String> {
     };
     folders.into_iter().enumerate().map(uri).collect()
 }
+
+#[cfg(test)]
+mod tests;

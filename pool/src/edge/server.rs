@@ -259,3 +259,6 @@ fn server_name(info: &str) -> Option<String> {
 fn owned(json: Option<&str>) -> Option<String> {
     json.and_then(string).map(Cow::into_owned)
 }
+
+#[cfg(test)]
+mod tests;

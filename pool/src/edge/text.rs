@@ -80,3 +80,18 @@ impl fmt::Debug for Text {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_equal_by_content_and_never_printed() {
+        let text = Text::from("secret");
+        assert_eq!(text, Text::new("secret".to_owned()));
+        assert_ne!(text, Text::from("secrets"));
+        assert_eq!(text.id, TextId::of("secret"));
+        assert_eq!(text.id.length, 6);
+        assert!(!format!("{text:?}").contains("secret"), "{text:?}");
+    }
+}

@@ -71,6 +71,42 @@ const METHODS: &[&str] = &[
     "\"\"",
 ];
 
+const ENVELOPE_KEYS: &[&str] = &[
+    "\"id\"",
+    "\"method\"",
+    "\"params\"",
+    "\"error\"",
+    "\"x\"",
+    r#""\"id""#,
+];
+
+/// Names of members that the edge reads.
+const CONTENT_KEYS: &[&str] = &[
+    "\"textDocument\"",
+    "\"uri\"",
+    "\"version\"",
+    "\"text\"",
+    "\"contentChanges\"",
+    "\"range\"",
+    "\"id\"",
+    "\"token\"",
+    "\"workDoneToken\"",
+    "\"value\"",
+    "\"kind\"",
+    "\"percentage\"",
+    "\"settings\"",
+    "\"capabilities\"",
+    "\"experimental\"",
+    "\"lspool\"",
+    "\"workspaceFolders\"",
+    "\"processId\"",
+    "\"registrations\"",
+    "\"unregisterations\"",
+    "\"items\"",
+    "\"diagnostics\"",
+    "\"method\"",
+];
+
 const VENDOR_KEYS: &[&str] = &[
     "\"jsonrpc\"",
     "\"traceparent\"",
@@ -133,14 +169,7 @@ impl Generator {
             _ => {
                 let members = (0..self.below(4))
                     .map(|_| {
-                        let key = self.pick(&[
-                            "\"id\"",
-                            "\"method\"",
-                            "\"params\"",
-                            "\"error\"",
-                            "\"x\"",
-                            r#""\"id""#,
-                        ]);
+                        let key = self.key();
                         let value = self.value(depth - 1);
                         self.member(key, &value)
                     })
@@ -148,6 +177,30 @@ impl Generator {
                 self.joined('{', &members, '}')
             }
         }
+    }
+
+    fn key(&mut self) -> &'static str {
+        let keys = if self.chance(2) {
+            ENVELOPE_KEYS
+        } else {
+            CONTENT_KEYS
+        };
+        self.pick(keys)
+    }
+
+    /// A message of one method, whose params have the protocol's member names with any values.
+    pub(crate) fn message_of(&mut self, method: &str, is_request: bool) -> Vec<u8> {
+        let id = if is_request { "\"id\":3," } else { "" };
+        let count = self.below(6);
+        let members = (0..count)
+            .map(|_| {
+                let key = self.pick(CONTENT_KEYS);
+                let value = self.value(3);
+                self.member(key, &value)
+            })
+            .collect::<Vec<_>>();
+        let params = self.joined('{', &members, '}');
+        format!("{{{id}\"method\":\"{method}\",\"params\":{params}}}").into_bytes()
     }
 
     fn member(&mut self, key: &str, value: &str) -> String {
