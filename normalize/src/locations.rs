@@ -121,8 +121,8 @@ fn order(left: &Sited, right: &Sited, scope: &Scope) -> Ordering {
             2
         }
     };
-    // Inside one root the order of whole paths is the order of relative ones. Outside, the URI as spelled decides, and
-    // the key only keeps two spellings of one file together.
+    // Inside one root the order of whole paths is the order of relative ones. Outside, the decoded URI decides, so that
+    // two spellings of one file stand together.
     group(left)
         .cmp(&group(right))
         .then_with(|| left.key.cmp(&right.key))
