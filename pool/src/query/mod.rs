@@ -26,7 +26,7 @@ use std::sync::Arc;
 use lspool_normalize::{Position, Token, UriKey};
 use lspool_world::{Environment, TargetKey};
 
-use crate::registry::Definition;
+use crate::registry::{Definition, LaunchFacts};
 
 pub use finish::{EditorText, FinishInput, finish};
 pub use judge::Judged;
@@ -115,4 +115,6 @@ pub struct LaunchPlan {
     pub environment: Environment,
     /// Whether the environment is scrubbed at the spawn.
     pub scrub: bool,
+    /// What this launch is told apart from others by.
+    pub facts: LaunchFacts,
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lspool_normalize::{LspCode, QueryRequest, RpcError, UriKey};
+use lspool_normalize::{LspCode, QueryRequest, RpcError, UriKey, canonical};
 use lspool_world::{Environment, FileKind, Target, World};
 use serde_json::json;
 
@@ -16,7 +16,9 @@ use super::program::{ProgramFault, find_program};
 use super::root::{Candidates, is_refused_root};
 use super::text::{TextLimit, read_bounded, read_first_line};
 use super::{LaunchPlan, NamedFile, Prepared, QueryContext, RunningRoot};
-use crate::registry::{Definition, EnvironmentRule, Registry, ServerMatch};
+use crate::registry::{
+    Definition, EnvironmentRule, LaunchError, LaunchFacts, LaunchInput, Registry, ServerMatch,
+};
 
 /// Bytes of a script's first line that are looked at for its interpreter.
 const FIRST_LINE_BYTES: usize = 256;
@@ -312,13 +314,31 @@ async fn plan(
 ) -> Result<LaunchPlan, ProgramFault> {
     let scrub = definition.environment == EnvironmentRule::Scrub;
     let environment = child_environment(world, &context.environment, scrub);
-    let program = find_program(world, definition, &environment, &context.installs, &root.target).await?;
-    Ok(LaunchPlan {
-        argv: program.argv,
-        cwd: root.path.clone(),
-        environment: context.environment.clone(),
-        scrub,
-    })
+    let argv = find_program(world, definition, &environment, &context.installs, &root.target).await?;
+    let facts = LaunchFacts::resolve(
+        world,
+        LaunchInput {
+            argv: &argv,
+            cwd: &root.path,
+            environment: &context.environment,
+            scrub,
+            options_digest: options_digest(definition),
+            identity_env: &definition.identity_env,
+        },
+    );
+    // Between the two looks the program can only have gone away or lost its permission.
+    let facts = facts.await.map_err(|error| match error {
+        LaunchError::NotFound { .. } => ProgramFault::Missing,
+        LaunchError::NotExecutable { .. } => ProgramFault::NotExecutable,
+    })?;
+    Ok(LaunchPlan { argv, cwd: root.path.clone(), environment: context.environment.clone(), scrub, facts })
+}
+
+/// The digest that a client's `initializationOptions` of the same value has.
+fn options_digest(definition: &Definition) -> u128 {
+    let text = definition.initialization_options.as_ref().map(serde_json::Value::to_string);
+    // A value that serialises always has a canonical form, unless it is nested beyond what TOML can spell.
+    text.and_then(|text| canonical::digest(&text).ok()).unwrap_or(0)
 }
 
 fn child_environment(world: &World, environment: &Environment, scrub: bool) -> Environment {

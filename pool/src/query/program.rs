@@ -11,13 +11,6 @@ use serde::Serialize;
 
 use crate::registry::Definition;
 
-/// A server's command line whose program was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Program {
-    /// The command line; its first element is absolute.
-    pub(super) argv: Vec<OsString>,
-}
-
 /// Why no program of a definition can be started; the gravest reason that was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,7 +23,7 @@ pub(super) enum ProgramFault {
     NotExecutable,
 }
 
-/// Finds the first of the definition's command lines whose program can be started. `environment` is the one that the
+/// The first of the definition's command lines whose program can be started, that program absolute. `environment` is the one that the
 /// child gets; `installs` are folders that are searched after its PATH.
 pub(super) async fn find_program(
     world: &World,
@@ -38,7 +31,7 @@ pub(super) async fn find_program(
     environment: &Environment,
     installs: &[PathBuf],
     root: &Target,
-) -> Result<Program, ProgramFault> {
+) -> Result<Vec<OsString>, ProgramFault> {
     let mut fault = ProgramFault::Missing;
     for command in &definition.commands {
         let Some((program, arguments)) = command.split_first() else { continue };
@@ -46,7 +39,7 @@ pub(super) async fn find_program(
             Ok(executable) => {
                 let mut argv = vec![executable.into_os_string()];
                 argv.extend(arguments.iter().map(OsString::from));
-                return Ok(Program { argv });
+                return Ok(argv);
             }
             Err(found) => fault = fault.max(found),
         }
@@ -67,9 +60,9 @@ async fn find_one(
         return executable_at(world, environment, path).await;
     }
     let mut fault = ProgramFault::Missing;
-    let on_path = environment.get("PATH").map(|value| std::env::split_paths(value).collect()).unwrap_or_default();
-    let searched: Vec<PathBuf> = on_path;
-    for folder in searched.iter().chain(installs).filter(|folder| folder.is_absolute()) {
+    let on_path: Vec<PathBuf> =
+        environment.get("PATH").map(|value| std::env::split_paths(value).collect()).unwrap_or_default();
+    for folder in on_path.iter().chain(installs).filter(|folder| folder.is_absolute()) {
         match executable_at(world, environment, &folder.join(program)).await {
             Ok(executable) if is_inside(world, root, &executable).await => {
                 fault = fault.max(ProgramFault::InsideWorkspace);

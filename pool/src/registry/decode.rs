@@ -145,6 +145,12 @@ fn apply(reader: &mut Reader<'_, '_>, definition: &mut Definition) -> Result<(),
         if commands.value.is_empty() {
             return Err(reader.invalid_value(&commands, "an empty list starts nothing; name at least one command line"));
         }
+        let program = |line: &Vec<String>| line.first().cloned().unwrap_or_default();
+        let relative = |program: &String| program.contains('/') && !program.starts_with('/');
+        if let Some(program) = commands.value.iter().map(program).find(relative) {
+            let problem = format!("`{program}` must be a bare name, looked for on PATH, or an absolute path");
+            return Err(reader.invalid_value(&commands, problem));
+        }
         definition.commands = commands.value;
     }
     if let Some(languages) = reader.tables("languages")? {

@@ -70,18 +70,19 @@ impl Registry {
         matches
     }
 
-    /// The definition that a command line starts: by its program's file name, so that the server which an
-    /// editor names (`/usr/bin/clangd-19 --log=error`) has the same rules as one that a query starts.
-    pub fn definition_of_command(&self, argv: &[impl AsRef<str>]) -> Option<&Arc<Definition>> {
-        let program = file_name(argv.first()?.as_ref());
-        let same_program = |line: &Vec<String>| line.first().is_some_and(|first| file_name(first) == program);
-        let mut candidates =
-            self.definitions().iter().filter(|definition| definition.commands.iter().any(same_program));
-        // Programs such as `ruff` are servers by their first argument only; the longest agreement wins.
-        let first = candidates.next()?;
-        Some(candidates.fold(first, |best, next| {
-            if agreement(next, program, argv) > agreement(best, program, argv) { next } else { best }
-        }))
+    /// The definition whose server a program is, by its file name, so that the server which an editor names
+    /// (`/usr/bin/clangd-19`) has the same rules as one that a query starts. A version that no definition names
+    /// (`clangd-23`) counts as the program without it.
+    pub fn definition_of_program(&self, program: &Path) -> Option<Arc<Definition>> {
+        let name = program.file_name()?.to_string_lossy();
+        let named = |name: &str| {
+            let starts = |line: &Vec<String>| line.first().is_some_and(|first| file_name(first) == name);
+            self.definitions().iter().find(|definition| definition.commands.iter().any(starts)).cloned()
+        };
+        named(&name).or_else(|| {
+            let bare = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+            named(bare.strip_suffix('-')?)
+        })
     }
 
     /// The identifiers of all languages, sorted.
@@ -109,17 +110,6 @@ impl Registry {
 
 fn file_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
-}
-
-/// How many arguments of the definition's best command line for `program` stand in `argv`.
-fn agreement(definition: &Definition, program: &str, argv: &[impl AsRef<str>]) -> usize {
-    definition
-        .commands
-        .iter()
-        .filter(|line| line.first().is_some_and(|first| file_name(first) == program))
-        .map(|line| line[1..].iter().filter(|word| argv.iter().any(|given| given.as_ref() == *word)).count())
-        .max()
-        .unwrap_or(0)
 }
 
 fn claim(language: &Language, path: &Path, first_line: Option<&str>) -> Option<Claim> {

@@ -156,15 +156,17 @@ fn a_new_server_is_preferred_and_a_disabled_one_is_gone() {
 }
 
 #[test]
-fn a_command_line_is_recognised_by_its_program() {
+fn a_server_is_recognised_by_its_program() {
     let registry = Registry::builtin();
-    let id = |argv: &[&str]| registry.definition_of_command(argv).map(|definition| definition.id.clone());
+    let id = |program: &str| registry.definition_of_program(Path::new(program)).map(|definition| definition.id.clone());
 
-    assert_eq!(id(&["/usr/lib/llvm-19/bin/clangd", "--log=error"]), Some("clangd".into()));
-    assert_eq!(id(&["clangd-19"]), Some("clangd".into()));
-    assert_eq!(id(&["pyright-langserver", "--stdio"]), Some("pyright".into()));
-    assert_eq!(id(&["some-server"]), None);
-    assert_eq!(id(&[]), None);
+    assert_eq!(id("/usr/lib/llvm-19/bin/clangd"), Some("clangd".into()));
+    assert_eq!(id("clangd-19"), Some("clangd".into()));
+    assert_eq!(id("/opt/clangd-23.1"), Some("clangd".into()));
+    assert_eq!(id("pyright-langserver"), Some("pyright".into()));
+    assert_eq!(id("some-server"), None);
+    assert_eq!(id("some-server-3"), None);
+    assert_eq!(id(""), None);
 }
 
 #[test]
@@ -176,6 +178,7 @@ fn a_refusal_names_file_line_key_and_the_nearest_name() {
         "[[server]]\nid = \"clangd\"\ncommands = []\n",
         "[[server]]\nid = \"clangd\"\ncommands = [[\"\"]]\n",
         "[[server]]\nid = \"clangd\"\ncommands = \"clangd\"\n",
+        "[[server]]\nid = \"clangd\"\ncommands = [[\"bin/clangd\"]]\n",
         "[[server]]\nid = \"new\"\ncommands = [[\"x\"]]\n",
         "[[server]]\nid = \"new\"\nlanguages = [{ id = \"x\" }]\n",
         "[[server]]\ncommands = [[\"x\"]]\n",
@@ -202,6 +205,7 @@ fn a_refusal_names_file_line_key_and_the_nearest_name() {
         CONFIG_INVALID config.toml:3: `server.clangd.commands`: an empty list starts nothing; name at least one command line
         CONFIG_INVALID config.toml:3: `server.clangd.commands[0][0]`: must not be empty
         CONFIG_INVALID config.toml:3: `server.clangd.commands`: expected a list of command lines, each a list of strings, found string
+        CONFIG_INVALID config.toml:3: `server.clangd.commands`: `bin/clangd` must be a bare name, looked for on PATH, or an absolute path
         CONFIG_INVALID config.toml:1: `server.new`: a new server needs `languages`
         CONFIG_INVALID config.toml:1: `server.new`: a new server needs `commands`, a list of command lines
         CONFIG_INVALID config.toml:1: `server[0]`: a server needs an `id`
