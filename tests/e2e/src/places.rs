@@ -101,6 +101,55 @@ pub fn path_of_file_uri(uri: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// A unit in which a column is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Bytes of UTF-8.
+    Utf8,
+    /// Code units of UTF-16.
+    Utf16,
+    /// Characters.
+    Utf32,
+}
+
+impl Column {
+    /// The unit of a `positionEncoding`.
+    pub fn from_encoding(name: &str) -> Option<Self> {
+        match name {
+            "utf-8" => Some(Self::Utf8),
+            "utf-16" => Some(Self::Utf16),
+            "utf-32" => Some(Self::Utf32),
+            _ => None,
+        }
+    }
+
+    /// How many units a character has.
+    fn width(self, character: char) -> usize {
+        match self {
+            Self::Utf8 => character.len_utf8(),
+            Self::Utf16 => character.len_utf16(),
+            Self::Utf32 => 1,
+        }
+    }
+}
+
+/// A zero-based column of a zero-based line of a text, counted in another unit.
+///
+/// Gives nothing when the text has no such place, or it lies inside a character.
+pub fn column_in(text: &str, line: u32, column: u32, from: Column, to: Column) -> Option<u32> {
+    let line = text.split('\n').nth(usize::try_from(line).ok()?)?;
+    let wanted = usize::try_from(column).ok()?;
+    let (mut passed, mut converted) = (0, 0);
+    for character in line.chars() {
+        if passed >= wanted {
+            break;
+        }
+        passed += from.width(character);
+        converted += to.width(character);
+    }
+    (passed == wanted).then(|| u32::try_from(converted).ok())?
+}
+
 /// A number of a position.
 fn as_u32(number: &Value) -> Option<u32> {
     number
@@ -145,6 +194,21 @@ mod tests {
         assert_eq!(twice.as_deref(), Some("too many: a.c:1:1 (zero-based)"));
         let absent = difference(&[&first, &second], std::slice::from_ref(&first));
         assert_eq!(absent.as_deref(), Some("missing: b.c:2:1 (zero-based)"));
+    }
+
+    #[test]
+    fn a_column_behind_wide_characters_is_counted_in_each_unit() {
+        let text = "\nx = \"🙂é\"; y\n";
+        assert_eq!(
+            column_in(text, 1, 11, Column::Utf16, Column::Utf8),
+            Some(14)
+        );
+        assert_eq!(
+            column_in(text, 1, 14, Column::Utf8, Column::Utf32),
+            Some(10)
+        );
+        assert_eq!(column_in(text, 1, 6, Column::Utf16, Column::Utf8), None);
+        assert_eq!(column_in(text, 1, 99, Column::Utf16, Column::Utf8), None);
     }
 
     #[test]

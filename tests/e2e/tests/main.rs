@@ -1,3 +1,4 @@
 //! The end-to-end suites, in one program so that they link once.
 
+mod answers;
 mod structure;
