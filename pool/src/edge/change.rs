@@ -1,7 +1,7 @@
 //! The content changes of `textDocument/didChange`, applied.
 //!
 //! Invariant: changes are applied in the order sent, each to the text that the one before left, with columns
-//! in UTF-16 code units (LSP 3.17 "DidChangeTextDocument Notification").
+//! in UTF-16 code units (LSP 3.17, `textDocument/didChange`).
 
 use lspool_normalize::{Encoding, Range, edit};
 

@@ -227,10 +227,9 @@ fn sync_facts(sync: &str) -> (u8, bool) {
 /// A kind that the protocol does not know is served with full texts, which need no agreement.
 fn sync_kind(json: &str) -> u8 {
     match integer(json) {
-        Some(0) => 0,
+        None | Some(0) => 0,
         Some(2) => 2,
         Some(_) => 1,
-        None => 0,
     }
 }
 

@@ -264,7 +264,7 @@ impl Framer {
                 block.accepted = end;
             }
             (Line::Length(length), Some(earlier)) if fits && length == earlier => {
-                block.accepted = end
+                block.accepted = end;
             }
             (Line::Length(length), _) => {
                 // A block that begins anew: what came before it was cut off by its sender.

@@ -124,7 +124,7 @@ impl Generator {
         Self { state: seed }
     }
 
-    /// The next number of SplitMix64.
+    /// The next number of the `SplitMix64` generator.
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;

@@ -146,8 +146,10 @@ fn number(token: &str) -> Option<Meaning> {
     let scale = exponent
         .parse::<i64>()
         .ok()
-        .and_then(|value| value.checked_sub(fraction.len() as i64));
-    let Some(scale) = scale.filter(|value| value.checked_add(digits.len() as i64).is_some()) else {
+        .and_then(|value| value.checked_sub_unsigned(fraction.len() as u64));
+    let Some(scale) =
+        scale.filter(|value| value.checked_add_unsigned(digits.len() as u64).is_some())
+    else {
         return Some(Meaning::Unbounded(token.into()));
     };
     Some(shifted(negative, &digits, scale))
@@ -160,7 +162,9 @@ fn is_digits(text: &str) -> bool {
 /// The canonical form of `digits × 10^exponent`; `digits` holds at least one that is not zero.
 fn shifted(negative: bool, digits: &str, exponent: i64) -> Meaning {
     let significant = digits.trim_start_matches('0').trim_end_matches('0');
-    let exponent = exponent + (digits.len() - digits.trim_end_matches('0').len()) as i64;
+    let zeros = digits.len() - digits.trim_end_matches('0').len();
+    // The caller made sure that this does not saturate.
+    let exponent = exponent.saturating_add_unsigned(zeros as u64);
     let integer = u32::try_from(exponent).ok().and_then(|power| {
         let magnitude = significant
             .parse::<i64>()

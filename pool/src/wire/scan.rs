@@ -87,7 +87,7 @@ impl Members {
     }
 
     fn record(&mut self, key: &str, span: Range<usize>, is_null: bool) {
-        let inner = key[1..key.len() - 1].as_bytes();
+        let inner = &key.as_bytes()[1..key.len() - 1];
         let decoded;
         let name = if memchr::memchr(b'\\', inner).is_none() {
             inner

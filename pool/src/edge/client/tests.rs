@@ -253,7 +253,7 @@ fn a_required_member_that_is_missing_is_named() {
     ] {
         match ClientEdge::new().decode(&Message::notification(method, params)) {
             Decoded::Malformed(text) => {
-                assert!(text.contains(&format!("`{path}`")), "{method}: {text}")
+                assert!(text.contains(&format!("`{path}`")), "{method}: {text}");
             }
             other => panic!("{method} {params}: {other:?}"),
         }

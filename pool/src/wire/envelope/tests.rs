@@ -152,8 +152,7 @@ fn is_legal(reference: &Reference<'_>) -> bool {
     match (id, method, answers) {
         (Some(None), ..) | (None, _, true) | (_, Some(false) | None, false) => false,
         // Params make it a question where they come first.
-        (_, None, true) => reference.params.is_none(),
-        (_, Some(false), true) => reference.params.is_none(),
+        (_, Some(false) | None, true) => reference.params.is_none(),
         _ => true,
     }
 }
