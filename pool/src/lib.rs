@@ -9,7 +9,14 @@
 //! know of a message before the message becomes an event, `core` decides, `shell` runs what was decided.
 //! The pool starts processes and reads files only through the seams of `lspool-world`.
 
+pub mod core;
 pub mod edge;
 pub mod query;
 pub mod registry;
+pub mod shell;
 pub mod wire;
+
+pub use shell::{
+    BoxFuture, ClientContext, Connection, ConnectionEnd, Face, MethodCall, Methods, Notice, Pool, PoolError,
+    PoolOptions, Step,
+};

@@ -1,0 +1,243 @@
+//! What a client sends: what is acted on at once, what keeps its place, and what each phase allows.
+
+use crate::edge::Decoded;
+use crate::wire::{Kind, Message, Outgoing, RawId};
+
+use super::Core;
+use super::client::{ClientFace, Phase};
+use super::effect::Effect;
+use super::event::{Frame, FrameFault};
+use super::handshake::{INVALID_REQUEST, REQUEST_FAILED};
+use super::ids::{ClientId, Link};
+
+/// LSP: no `initialize` came before.
+const SERVER_NOT_INITIALIZED: i64 = -32002;
+/// JSON-RPC: unknown method.
+const METHOD_NOT_FOUND: i64 = -32601;
+/// JSON-RPC: params of the wrong shape.
+const INVALID_PARAMS: i64 = -32602;
+
+/// The prefix of the methods that lspool answers itself.
+const OWN_METHODS: &str = "lspool/";
+
+impl Core {
+    pub(super) fn frame_from_client(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+        self.next.activity += 1;
+        let activity = self.next.activity;
+        let Some(client) = self.clients.get_mut(&id) else {
+            return out.push(Effect::Release { link: Link::Client(id), credit: frame.credit });
+        };
+        client.activity = activity;
+        if acts_at_once(&frame) {
+            self.serve_at_once(id, frame, out);
+        } else if client.has_parked() || !self.can_serve(id, &frame) {
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.parked.push_back(frame);
+            }
+        } else {
+            self.serve(id, frame, out);
+        }
+    }
+
+    /// Serves parked frames in order until one must go on waiting.
+    pub(super) fn unpark_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
+        loop {
+            let Some(head) = self.clients.get(&id).and_then(|client| client.parked.front().cloned()) else { return };
+            if !self.can_serve(id, &head) {
+                return;
+            }
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.parked.pop_front();
+            }
+            self.serve(id, head, out);
+        }
+    }
+
+    /// Whether the head of a client's link can be acted on now.
+    fn can_serve(&self, id: ClientId, frame: &Frame) -> bool {
+        let Some(client) = self.clients.get(&id) else { return true };
+        let method = frame.message.method();
+        let method = method.as_deref().unwrap_or_default();
+        match client.phase {
+            Phase::New | Phase::ShutDown | Phase::Closing => true,
+            Phase::Initializing => method == "initialize",
+            Phase::Answered => {
+                method.starts_with(OWN_METHODS) || matches!(method, "initialized" | "initialize" | "shutdown")
+            }
+            Phase::Live => {
+                if method.starts_with(OWN_METHODS) || method == "shutdown" {
+                    return true;
+                }
+                let Some(instance) = client.instances.first().and_then(|target| self.instances.get(target)) else {
+                    return true;
+                };
+                instance.stalled
+                    || (instance.serves() && !instance.outbox.is_full())
+                    || !instance.admits()
+            }
+        }
+    }
+
+    fn serve_at_once(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+        let credit = frame.credit;
+        match (&frame.decoded, frame.message.kind()) {
+            (Decoded::Cancel { id: request, .. }, _) => self.cancel_from_client(id, request, out),
+            (_, Kind::Response | Kind::ErrorResponse) => self.answer_from_client(id, &frame, out),
+            _ => self.exit_from_client(id, out),
+        }
+        out.push(Effect::Release { link: Link::Client(id), credit });
+    }
+
+    fn serve(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+        let credit = frame.credit;
+        match frame.message.kind() {
+            Kind::Request => self.serve_request(id, frame, out),
+            _ => self.serve_notification(id, frame, out),
+        }
+        out.push(Effect::Release { link: Link::Client(id), credit });
+    }
+
+    fn serve_request(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+        let Some(request) = frame.message.id().cloned() else { return };
+        let Some(client) = self.clients.get(&id) else { return };
+        let method = frame.message.method().map(|method| method.into_owned()).unwrap_or_default();
+        if client.requests.contains_key(&request) || client.calls.contains_key(&request) {
+            let text = format!("the id {} is that of a request still in flight", request.raw());
+            return self.answer_error(id, &request, INVALID_REQUEST, &text, out);
+        }
+        if let Decoded::Malformed(text) = &frame.decoded {
+            let text = format!("{method}: {text}");
+            return self.answer_error(id, &request, INVALID_PARAMS, &text, out);
+        }
+        match (client.phase, method.as_str()) {
+            (Phase::New, "initialize") => match frame.decoded {
+                Decoded::Initialize(facts) => self.initialize(id, request, facts, out),
+                _ => self.answer_error(id, &request, INVALID_PARAMS, "initialize has no params object", out),
+            },
+            (Phase::New, _) => {
+                let text = format!("{method} came before initialize");
+                self.answer_error(id, &request, SERVER_NOT_INITIALIZED, &text, out);
+            }
+            (Phase::ShutDown | Phase::Closing, _) => {
+                let text = format!("{method} came after shutdown");
+                self.answer_error(id, &request, INVALID_REQUEST, &text, out);
+            }
+            (_, "initialize") => {
+                self.answer_error(id, &request, INVALID_REQUEST, "initialize was already sent on this connection", out);
+            }
+            (_, "shutdown") => self.shutdown_from_client(id, &request, out),
+            (_, own) if own.starts_with(OWN_METHODS) => self.call_from_client(id, request, own, &frame, out),
+            (_, _) if matches!(client.face, ClientFace::Harness { .. }) => {
+                let text = format!("{method} is not a method of a connection without a server; lspool/* and document sync are");
+                self.answer_error(id, &request, METHOD_NOT_FOUND, &text, out);
+            }
+            (_, _) => self.forward_request(id, request, method, frame, out),
+        }
+    }
+
+    fn serve_notification(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+        let Some(client) = self.clients.get(&id) else { return };
+        let harness = matches!(client.face, ClientFace::Harness { .. });
+        let method = frame.message.method().map(|method| method.into_owned()).unwrap_or_default();
+        match client.phase {
+            // LSP: a notification before `initialize` is dropped, and after `shutdown` only `exit` counts.
+            Phase::New | Phase::Initializing | Phase::ShutDown | Phase::Closing => return,
+            Phase::Answered if method == "initialized" => return self.client_initialized(id, &frame, out),
+            Phase::Answered => return,
+            Phase::Live => {}
+        }
+        match &frame.decoded {
+            Decoded::Malformed(text) => {
+                tracing::warn!(client = %id, method, text, "a notification was dropped");
+                let text = format!("lspool dropped {method}: {text}");
+                self.tell_client(id, 2, &text, out);
+            }
+            Decoded::Open { .. } => self.client_opens(id, frame, out),
+            Decoded::Change { .. } => self.client_changes(id, frame, out),
+            Decoded::Close { .. } => self.client_closes(id, frame, out),
+            Decoded::Save { .. } if !harness => self.client_saves(id, frame, out),
+            Decoded::Configuration { digest } => {
+                let digest = *digest;
+                self.client_configures(id, digest, frame, out);
+            }
+            Decoded::CancelProgress { token } => {
+                let token = token.clone();
+                self.cancel_progress(id, &token, &frame, out);
+            }
+            _ if harness || method == "initialized" => {}
+            _ => self.forward_notification(id, &frame, out),
+        }
+    }
+
+    fn shutdown_from_client(&mut self, id: ClientId, request: &RawId, out: &mut Vec<Effect>) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.phase = Phase::ShutDown;
+        client.exit_code = 0;
+        self.send_to_client(id, Message::result(request, "null").into(), out);
+    }
+
+    fn exit_from_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
+        let Some(client) = self.clients.get(&id) else { return };
+        let code = client.exit_code;
+        self.close_client(id, code, out);
+    }
+
+    /// Answers a client's request with an error of the pool's own.
+    pub(super) fn answer_error(&mut self, id: ClientId, request: &RawId, code: i64, text: &str, out: &mut Vec<Effect>) {
+        self.send_to_client(id, Message::error(request, code, text, None).into(), out);
+    }
+
+    /// Answers a client's request with −32803 and a stable code.
+    pub(super) fn answer_failure(
+        &mut self,
+        id: ClientId,
+        request: &RawId,
+        code: &str,
+        retryable: bool,
+        text: &str,
+        out: &mut Vec<Effect>,
+    ) {
+        let data = format!(r#"{{"code":"{code}","retryable":{retryable}}}"#);
+        self.send_to_client(id, Message::error(request, REQUEST_FAILED, text, Some(&data)).into(), out);
+    }
+
+    /// Tells a client something with `window/logMessage`; `kind` is the protocol's message type.
+    pub(super) fn tell_client(&mut self, id: ClientId, kind: u8, text: &str, out: &mut Vec<Effect>) {
+        let params = format!(r#"{{"type":{kind},"message":{}}}"#, crate::wire::quoted(text));
+        self.send_to_client(id, Outgoing::from(Message::notification("window/logMessage", &params)), out);
+    }
+
+    pub(super) fn bad_frame(&mut self, link: Link, fault: FrameFault, credit: u32, out: &mut Vec<Effect>) {
+        match (link, fault) {
+            (_, FrameFault::Skipped { total, sample }) => {
+                tracing::warn!(?link, total, sample, "bytes outside any message were skipped");
+            }
+            (Link::Client(id), FrameFault::NotAMessage { id: Some(answer), is_answer: true, text, .. }) => {
+                self.fail_answer_of_client(id, &answer, &text, out);
+            }
+            (Link::Client(id), FrameFault::NotAMessage { id: request, code, text, .. }) => {
+                let request = request.unwrap_or_else(RawId::null);
+                self.answer_error(id, &request, code, &text, out);
+            }
+            (Link::Client(id), FrameFault::TooLarge { id: request, is_answer, length, cap }) => {
+                let text = format!("a message of {length} bytes is over the limit of {cap} bytes");
+                match request {
+                    Some(request) if !is_answer => self.answer_failure(id, &request, "LIMIT_EXCEEDED", false, &text, out),
+                    Some(answer) => self.fail_answer_of_client(id, &answer, &text, out),
+                    None => tracing::warn!(client = %id, text, "a notification was dropped"),
+                }
+            }
+            (Link::Server(instance, generation), fault) => {
+                self.bad_frame_from_server(instance, generation, &fault, out);
+            }
+        }
+        out.push(Effect::Release { link, credit });
+    }
+}
+
+/// Cancels, answers and `exit` never wait behind a parked frame (`sharing.md`, Flow control, look-ahead).
+fn acts_at_once(frame: &Frame) -> bool {
+    matches!(frame.decoded, Decoded::Cancel { .. })
+        || matches!(frame.message.kind(), Kind::Response | Kind::ErrorResponse)
+        || (frame.message.kind() == Kind::Notification && frame.message.method().as_deref() == Some("exit"))
+}

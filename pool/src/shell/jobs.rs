@@ -1,0 +1,181 @@
+//! The jobs of the core: what needs the world, and what reads a body.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lspool_normalize::{capabilities, edit};
+use lspool_world::World;
+
+use crate::core::{Job, JobOutcome, LaunchOutcome, LaunchRefusal, PreparedQuery, RereadDocument};
+use crate::edge::Text;
+use crate::query::{self, QueryContext, Reread};
+use crate::registry::{LaunchFacts, LaunchInput, Registry};
+use crate::wire::{Message, Outgoing, quoted};
+
+use super::ClientContext;
+
+/// What jobs share.
+#[derive(Clone)]
+pub(super) struct JobContext {
+    pub(super) world: World,
+    pub(super) registry: Arc<Registry>,
+    pub(super) installs: Vec<std::path::PathBuf>,
+}
+
+/// Does one job. `client` is the connection that it is for, where it is for one.
+pub(super) async fn run(context: JobContext, client: Option<Arc<ClientContext>>, work: Job) -> Option<JobOutcome> {
+    match work {
+        Job::Launch { argv, options_digest, folder, identity_environment, .. } => {
+            let client = client?;
+            Some(JobOutcome::Launch(launch(&context.world, &client, argv, options_digest, folder, &identity_environment).await))
+        }
+        Job::Lower { method, document, offer, answer, id } => {
+            blocking(move || {
+                let lowered = answer
+                    .result_json()
+                    .and_then(|result| capabilities::lower(&method, &offer, result, document.as_deref()));
+                match lowered {
+                    Some(result) => Message::result(&id, &result).into(),
+                    None => Outgoing::with_id(&answer, &id),
+                }
+            })
+            .await
+        }
+        Job::Open { uri, language, version, text } => blocking(move || opened(&uri, &language, version, &text)).await,
+        Job::Change { uri, version, before, after, incremental } => {
+            blocking(move || changed(&uri, version, &before, &after, incremental)).await
+        }
+        Job::Prepare { roots, request, running, .. } => {
+            let client = client?;
+            Some(JobOutcome::Prepared(prepare(&context, &client, roots, &request, &running).await.map_err(Box::new)))
+        }
+        Job::Reread { documents, limit } => Some(JobOutcome::Reread(reread(&context.world, documents, limit).await)),
+        Job::Finish { input, .. } => {
+            let result = query::finish(&context.world, &input).await;
+            Some(JobOutcome::Finished(result.map(Arc::new).map_err(Box::new)))
+        }
+    }
+}
+
+async fn blocking(work: impl FnOnce() -> Outgoing + Send + 'static) -> Option<JobOutcome> {
+    tokio::task::spawn_blocking(work).await.ok().map(JobOutcome::Composed)
+}
+
+async fn launch(
+    world: &World,
+    client: &ClientContext,
+    mut argv: Vec<std::ffi::OsString>,
+    options_digest: u128,
+    folder: Option<String>,
+    identity_env: &[String],
+) -> Result<Box<LaunchOutcome>, LaunchRefusal> {
+    let input = LaunchInput {
+        argv: &argv,
+        cwd: &client.cwd,
+        environment: &client.environment,
+        scrub: false,
+        options_digest,
+        identity_env,
+    };
+    let facts = LaunchFacts::resolve(world, input)
+        .await
+        .map_err(|error| LaunchRefusal { exit_code: error.exit_code(), text: format!("lspool: {error}") })?;
+    if let Some(program) = argv.first_mut() {
+        *program = facts.executable.clone().into_os_string();
+    }
+    let root_path = folder.and_then(|folder| {
+        if folder.starts_with('/') { Some(folder.into()) } else { world.fs().path_from_uri(&folder).ok() }
+    });
+    let root_key = match &root_path {
+        Some(path) => world.fs().resolve(path, Path::new("/")).await.ok().map(|target| target.key().clone()),
+        None => None,
+    };
+    Ok(Box::new(LaunchOutcome {
+        facts,
+        argv,
+        cwd: client.cwd.clone(),
+        environment: client.environment.clone(),
+        root_key,
+        root_path,
+    }))
+}
+
+async fn prepare(
+    context: &JobContext,
+    client: &ClientContext,
+    roots: Vec<std::path::PathBuf>,
+    request: &lspool_normalize::QueryRequest,
+    running: &[query::RunningRoot],
+) -> Result<PreparedQuery, lspool_normalize::RpcError> {
+    let query_context = QueryContext {
+        cwd: client.cwd.clone(),
+        environment: client.environment.clone(),
+        roots,
+        installs: context.installs.clone(),
+        named_files: Arc::default(),
+    };
+    let prepared = query::prepare(&context.world, &context.registry, &query_context, request, running).await?;
+    let launch = match &prepared.launch {
+        Some(plan) => {
+            let options_digest = prepared
+                .definition
+                .initialization_options
+                .as_ref()
+                .and_then(|options| lspool_normalize::canonical::digest(&options.to_string()).ok())
+                .unwrap_or(0);
+            let input = LaunchInput {
+                argv: &plan.argv,
+                cwd: &plan.cwd,
+                environment: &plan.environment,
+                scrub: plan.scrub,
+                options_digest,
+                identity_env: &prepared.definition.identity_env,
+            };
+            LaunchFacts::resolve(&context.world, input).await.ok()
+        }
+        None => None,
+    };
+    Ok(PreparedQuery { prepared: Arc::new(prepared), launch })
+}
+
+async fn reread(world: &World, documents: Vec<(String, std::path::PathBuf, String)>, limit: u64) -> Vec<RereadDocument> {
+    let mut changed = Vec::new();
+    for (uri, path, known) in documents {
+        match query::reread(world, &path, &known, limit).await {
+            Reread::Unchanged => {}
+            Reread::Changed { text, version } => {
+                changed.push(RereadDocument { uri, text: Some((Text::new(text), version)) });
+            }
+            Reread::Gone => changed.push(RereadDocument { uri, text: None }),
+        }
+    }
+    changed
+}
+
+fn opened(uri: &str, language: &str, version: i64, text: &Text) -> Outgoing {
+    let params = format!(
+        r#"{{"textDocument":{{"uri":{},"languageId":{},"version":{version},"text":{}}}}}"#,
+        quoted(uri),
+        quoted(language),
+        quoted(&text.content)
+    );
+    Message::notification("textDocument/didOpen", &params).into()
+}
+
+fn changed(uri: &str, version: i64, before: &Text, after: &Text, incremental: bool) -> Outgoing {
+    let difference = edit::single_change(&before.content, &after.content).filter(|_| incremental);
+    let change = match difference.and_then(|change| Some((change.range?, change.text))) {
+        Some((range, text)) => format!(
+            r#"{{"range":{{"start":{{"line":{},"character":{}}},"end":{{"line":{},"character":{}}}}},"text":{}}}"#,
+            range.start.line,
+            range.start.character,
+            range.end.line,
+            range.end.character,
+            quoted(&text)
+        ),
+        None => format!(r#"{{"text":{}}}"#, quoted(&after.content)),
+    };
+    let params =
+        format!(r#"{{"textDocument":{{"uri":{},"version":{version}}},"contentChanges":[{change}]}}"#, quoted(uri));
+    Message::notification("textDocument/didChange", &params).into()
+}

@@ -1,0 +1,88 @@
+//! Starting a server's process, waiting for its end, and ending it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lspool_world::{
+    OutputMode, OutputStream, ProcessHandle, ProcessOutcome, SandboxPolicy, SpawnSpec, StdinMode, TreeMarker, World,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::core::{Event, ExitReport, Generation, InstanceId, ServerLaunch};
+
+use super::driver::Input;
+
+/// Bytes of standard error that are kept.
+const STDERR_TAIL: usize = 1024 * 1024;
+/// Bytes of standard error that an error quotes.
+const STDERR_QUOTED: usize = 4 * 1024;
+/// How long after the exit the output of a process may still come.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// The complete spec of a server's process.
+pub(super) fn spec(launch: &ServerLaunch, marker: Option<TreeMarker>, grace: Duration, cancel: CancellationToken) -> SpawnSpec {
+    SpawnSpec {
+        argv: launch.argv.clone(),
+        cwd: launch.cwd.clone(),
+        environment: launch.environment.clone(),
+        overrides: BTreeMap::new(),
+        scrub: launch.scrub,
+        marker,
+        stdin: StdinMode::Pipe,
+        stdout: OutputMode::Pipe,
+        stderr: OutputMode::Collect { tail_bytes: STDERR_TAIL, spill: None },
+        grace,
+        cancel,
+        sandbox: SandboxPolicy::unconfined(),
+    }
+}
+
+/// Starts a process and hands its handle to the driver.
+pub(super) async fn start(
+    world: World,
+    spec: SpawnSpec,
+    instance: InstanceId,
+    generation: Generation,
+    inputs: mpsc::Sender<Input>,
+) {
+    let result = world.subprocess().spawn(spec).await;
+    let result = result.map(Arc::from).map_err(|error| error.to_string());
+    // The driver is gone only when the pool is; a handle that is dropped ends its tree.
+    let _ = inputs.send(Input::Started { instance, generation, result }).await;
+}
+
+/// Waits for the end of a process and of what it printed, then reports it.
+pub(super) async fn wait(
+    handle: Arc<dyn ProcessHandle>,
+    instance: InstanceId,
+    generation: Generation,
+    output_read: CancellationToken,
+    inputs: mpsc::Sender<Input>,
+) {
+    let facts = handle.done().await;
+    // Answers that were printed before the exit count; a grandchild that holds the pipe does not.
+    let _ = tokio::time::timeout(DRAIN, output_read.cancelled()).await;
+    let outcome = match facts.outcome {
+        Some(ProcessOutcome::Exited(code)) => format!("exit code {code}"),
+        Some(ProcessOutcome::Signaled(signal)) => format!("signal {signal}"),
+        None => "an end that could not be observed".to_owned(),
+    };
+    let text = handle.tail(OutputStream::Stderr).map(|tail| tail.text()).unwrap_or_default();
+    let from = text.len().saturating_sub(STDERR_QUOTED);
+    let stderr = text[text.ceil_char_boundary(from)..].to_owned();
+    let report = ExitReport { outcome, stderr };
+    let _ = inputs.send(Input::Event(Event::Exited { instance, generation, report })).await;
+}
+
+/// Ends a process tree and reports the proof.
+pub(super) async fn terminate(
+    handle: Arc<dyn ProcessHandle>,
+    instance: InstanceId,
+    generation: Generation,
+    inputs: mpsc::Sender<Input>,
+) {
+    let result = handle.terminate().await.map(|_| ()).map_err(|error| error.to_string());
+    let _ = inputs.send(Input::Terminated { instance, generation, result }).await;
+}
