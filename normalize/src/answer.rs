@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::{LspCode, RpcError};
 use crate::hover;
-use crate::json::Field;
+use crate::json::{self, Field};
 use crate::operation::Operation;
 use crate::position::Range;
 use crate::uri::WireUri;
@@ -109,7 +109,7 @@ fn parse(result: &str) -> Result<Option<Value>, Malformed> {
     if result.trim().is_empty() {
         return Ok(None);
     }
-    match serde_json::from_str(result) {
+    match json::parse(result) {
         Ok(Value::Null) => Ok(None),
         Ok(value) => Ok(Some(value)),
         Err(error) => Err(Malformed {

@@ -184,7 +184,7 @@ fn markdown_becomes_what_a_reader_sees() {
         "### function `greet`  \r\n\r\n---\r\n→ `int`\\\r\nParameters:\r\n\r\n- `const char *name` — the *name*, __bold__ \
          and ~~old~~\r\n\r\n> quoted **text**\r\n\r\nSee [docs](https://x.y/z_(a) \"title\"), ![logo](l.png), \
          <https://e.f> &lt;b&gt; \\*not\\*\r\n\r\n```cpp\r\n// In *ns*  \r\n\r\n\r\nint greet(`x`);\r\n```\r\n",
-        &expect![[r#"
+        &expect![[r"
             function greet
 
             → int
@@ -199,7 +199,7 @@ fn markdown_becomes_what_a_reader_sees() {
             // In *ns*  
 
 
-            int greet(`x`);"#]],
+            int greet(`x`);"]],
     );
 }
 

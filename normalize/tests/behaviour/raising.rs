@@ -199,7 +199,7 @@ fn rest(mut value: Value) -> Value {
     for path in paths {
         for depth in (1..=path.len()).rev() {
             let (parents, name) = (&path[..depth - 1], path[depth - 1]);
-            let pointer: String = parents.iter().map(|parent| format!("/{parent}")).collect();
+            let pointer = [&[""], parents].concat().join("/");
             let Some(Value::Object(parent)) = value.pointer_mut(&pointer) else {
                 continue;
             };

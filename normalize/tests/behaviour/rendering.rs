@@ -44,11 +44,11 @@ fn location(path: &str, line: u32, character: u32, text: &str) -> Location {
     }
 }
 
-fn token(text: &str) -> Option<Token> {
-    Some(Token {
+fn token(text: &str) -> Token {
+    Token {
         text: text.to_owned(),
         range: Range::default(),
-    })
+    }
 }
 
 fn check(result: &QueryResult, operation: Operation, expected: &Expect) {
@@ -76,7 +76,7 @@ fn references_are_grouped_by_file_and_counted_from_one() {
             generated,
             unreadable,
         ],
-        token: token("greet"),
+        token: Some(token("greet")),
         envelope: envelope(4),
     };
     check(
@@ -122,7 +122,7 @@ fn context_lines_stand_around_the_place() {
     check(
         &result,
         Operation::GoToImplementation,
-        &expect![[r#"
+        &expect![[r"
             2 implementations
 
             x.c
@@ -133,7 +133,7 @@ fn context_lines_stand_around_the_place() {
               9     void f() {
               10:3    call();
               11
-        "#]],
+        "]],
     );
 }
 
@@ -152,13 +152,13 @@ fn a_cut_and_partial_list_says_so() {
     envelope.notes = vec!["asked again 3 times".to_owned()];
     let result = QueryResult::Locations {
         locations: vec![location("/home/me/a b/x.c", 0, 0, "x")],
-        token: token("x"),
+        token: Some(token("x")),
         envelope,
     };
     check(
         &result,
         Operation::GoToDefinition,
-        &expect![[r#"
+        &expect![[r"
             14 definitions of `x`
 
             x.c
@@ -169,7 +169,7 @@ fn a_cut_and_partial_list_says_so() {
             partial: the server is still indexing (crates 3/9, 45%); ask again for the rest
             2 places no longer stand, because their files changed, and were left out
             note: asked again 3 times
-        "#]],
+        "]],
     );
 }
 
@@ -180,17 +180,17 @@ fn nothing_found_is_said_with_how_sure_it_is() {
     envelope.readiness = Readiness::Settled;
     let result = QueryResult::Locations {
         locations: Vec::new(),
-        token: token("x"),
+        token: Some(token("x")),
         envelope,
     };
     check(
         &result,
         Operation::FindReferences,
-        &expect![[r#"
+        &expect![[r"
             no reference of `x`
 
             completeness unknown: the server gives no sign of when its index is complete
-        "#]],
+        "]],
     );
 }
 
@@ -201,31 +201,31 @@ fn hover_text_stands_as_it_is() {
             contents: "```c\nint x;\n```\n\na word".to_owned(),
             range: None,
         }),
-        token: token("x"),
+        token: Some(token("x")),
         envelope: envelope(1),
     };
     check(
         &result,
         Operation::Hover,
-        &expect![[r#"
+        &expect![[r"
             ```c
             int x;
             ```
 
             a word
-        "#]],
+        "]],
     );
     let result = QueryResult::Hover {
         hover: None,
-        token: token("x"),
+        token: Some(token("x")),
         envelope: envelope(0),
     };
     check(
         &result,
         Operation::Hover,
-        &expect![[r#"
+        &expect![[r"
             no hover of `x`
-        "#]],
+        "]],
     );
 }
 
@@ -238,7 +238,7 @@ fn no_file_steers_a_terminal() {
             0,
             "a\u{1b}[31mred\u{7}",
         )],
-        token: token("a\u{1b}"),
+        token: Some(token("a\u{1b}")),
         envelope: envelope(1),
     };
     let text = text_for_people(
