@@ -57,8 +57,16 @@ pub(super) enum Content {
 
 impl<'a> Files<'a> {
     pub(super) async fn new(world: &'a World, input: &'a FinishInput) -> Result<Self, RpcError> {
-        let root = resolve(world, &input.prepared.root_path).await.map_err(|error| fs_error(&error))?;
-        Ok(Self { world, input, root, by_server_key: BTreeMap::new(), sites: BTreeMap::new() })
+        let root = resolve(world, &input.prepared.root_path)
+            .await
+            .map_err(|error| fs_error(&error))?;
+        Ok(Self {
+            world,
+            input,
+            root,
+            by_server_key: BTreeMap::new(),
+            sites: BTreeMap::new(),
+        })
     }
 
     /// The root under the spelling that places inside it have.
@@ -89,27 +97,48 @@ impl<'a> Files<'a> {
     async fn learn(&self, uri: &WireUri, key: &UriKey) -> Known {
         let prepared = &self.input.prepared;
         let fs = self.world.fs();
-        let path = fs.path_from_uri(uri.as_str()).ok().or_else(|| file_path(key));
+        let path = fs
+            .path_from_uri(uri.as_str())
+            .ok()
+            .or_else(|| file_path(key));
         let target = match path {
             Some(path) => resolve(self.world, &path).await.ok(),
             None => None,
         };
         let Some(target) = target else {
-            return Known { uri: uri.clone(), site: Site { target: None, relative: None, is_queried: false } };
+            return Known {
+                uri: uri.clone(),
+                site: Site {
+                    target: None,
+                    relative: None,
+                    is_queried: false,
+                },
+            };
         };
         let is_queried = *target.key() == prepared.file_key;
         let relative = self.relative(&target);
-        let inside = relative.as_ref().map(|relative| prepared.root_path.join(relative));
+        let inside = relative
+            .as_ref()
+            .map(|relative| prepared.root_path.join(relative));
         let uri = if is_queried {
             WireUri::new(prepared.asked_uri.clone())
         } else if key.is_within(&self.root_key()) {
             uri.clone()
         } else {
             // A link led the server to another spelling of a file inside the root.
-            inside.and_then(|path| fs.spelled_uri(&path).ok()).map_or_else(|| uri.clone(), WireUri::new)
+            inside
+                .and_then(|path| fs.spelled_uri(&path).ok())
+                .map_or_else(|| uri.clone(), WireUri::new)
         };
         let relative = relative.map(|relative| relative.to_string_lossy().into_owned());
-        Known { uri, site: Site { target: Some(target), relative, is_queried } }
+        Known {
+            uri,
+            site: Site {
+                target: Some(target),
+                relative,
+                is_queried,
+            },
+        }
     }
 
     fn relative(&self, target: &Target) -> Option<PathBuf> {
@@ -118,7 +147,9 @@ impl<'a> Files<'a> {
             return None;
         }
         let path = fs.process_path(target);
-        path.strip_prefix(fs.process_path(&self.root)).ok().map(Path::to_path_buf)
+        path.strip_prefix(fs.process_path(&self.root))
+            .ok()
+            .map(Path::to_path_buf)
     }
 
     /// The text of a file: the one that the server holds open, else the one on disk.
@@ -127,7 +158,10 @@ impl<'a> Files<'a> {
         let site = self.sites.get(key);
         if site.is_some_and(|site| site.is_queried) {
             return match &self.input.editor_text {
-                Some(editor) => Content::Text { text: Arc::clone(&editor.text), version: None },
+                Some(editor) => Content::Text {
+                    text: Arc::clone(&editor.text),
+                    version: None,
+                },
                 None => Content::Text {
                     text: Arc::clone(&prepared.text),
                     version: Some(prepared.file_version.clone()),
@@ -138,17 +172,31 @@ impl<'a> Files<'a> {
             Some(target) => self.read(target).await,
             None => Content::Unreadable,
         };
-        let held = self.input.open_texts.iter().find(|(open, _)| self.names(open, key)).map(|(_, text)| text);
+        let held = self
+            .input
+            .open_texts
+            .iter()
+            .find(|(open, _)| self.names(open, key))
+            .map(|(_, text)| text);
         match (held, on_disk) {
             (None, on_disk) => on_disk,
-            (Some(held), Content::Text { text, version }) if *held == text => Content::Text { text, version },
-            (Some(held), _) => Content::Text { text: Arc::clone(held), version: None },
+            (Some(held), Content::Text { text, version }) if *held == text => {
+                Content::Text { text, version }
+            }
+            (Some(held), _) => Content::Text {
+                text: Arc::clone(held),
+                version: None,
+            },
         }
     }
 
     /// Whether a document that the server holds open is the file told under `key`.
     fn names(&self, open: &UriKey, key: &UriKey) -> bool {
-        open == key || self.by_server_key.get(open).is_some_and(|known| known.uri.key() == *key)
+        open == key
+            || self
+                .by_server_key
+                .get(open)
+                .is_some_and(|known| known.uri.key() == *key)
     }
 
     async fn read(&self, target: &Target) -> Content {
@@ -157,8 +205,17 @@ impl<'a> Files<'a> {
             Ok(None) => return Content::Gone,
             Ok(Some(_)) | Err(_) => return Content::Unreadable,
         }
-        match read_bounded(self.world, target, self.input.prepared.definition.max_document_bytes).await {
-            Ok(file) => Content::Text { text: Arc::from(file.text), version: Some(file.version) },
+        match read_bounded(
+            self.world,
+            target,
+            self.input.prepared.definition.max_document_bytes,
+        )
+        .await
+        {
+            Ok(file) => Content::Text {
+                text: Arc::from(file.text),
+                version: Some(file.version),
+            },
             Err(TextLimit::Fs(error)) if error.code() == "FS_NOT_FOUND" => Content::Gone,
             Err(_) => Content::Unreadable,
         }

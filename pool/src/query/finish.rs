@@ -8,10 +8,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use lspool_normalize::answer::{parse_hover, parse_locations};
-use lspool_normalize::locations::{DeclarationFate, Scope, Sited, Window, normalise, with_declarations};
+use lspool_normalize::locations::{
+    DeclarationFate, Scope, Sited, Window, normalise, with_declarations,
+};
 use lspool_normalize::{
-    ContextLine, Encoding, Envelope, HoverContent, LineIndex, Location, LspCode, Operation, Place, Progress,
-    QueryRequest, QueryResult, Range, Readiness, Reason, RpcError, TextSource, TextVersion, UriKey, WireUri,
+    ContextLine, Encoding, Envelope, HoverContent, LineIndex, Location, LspCode, Operation, Place,
+    Progress, QueryRequest, QueryResult, Range, Readiness, Reason, RpcError, TextSource,
+    TextVersion, UriKey, WireUri,
 };
 use lspool_world::World;
 use serde_json::json;
@@ -80,16 +83,31 @@ pub async fn finish(world: &World, input: &FinishInput) -> Result<QueryResult, R
 }
 
 fn finish_hover(input: &FinishInput) -> Result<QueryResult, RpcError> {
-    let answer = parse_hover(&input.result).map_err(|fault| fault.to_rpc(&input.server, Operation::Hover))?;
+    let answer = parse_hover(&input.result)
+        .map_err(|fault| fault.to_rpc(&input.server, Operation::Hover))?;
     let hover = answer.map(|answer| {
         let index = LineIndex::new(input.asked_text());
         // A range outside of the text says nothing; the words are as good without it.
-        let range = answer.range.and_then(|range| index.convert_range(range, input.encoding, input.unit()).ok());
-        HoverContent { contents: answer.contents, range }
+        let range = answer.range.and_then(|range| {
+            index
+                .convert_range(range, input.encoding, input.unit())
+                .ok()
+        });
+        HoverContent {
+            contents: answer.contents,
+            range,
+        }
     });
-    let counts = Counts { total: u64::from(hover.is_some()), ..Counts::default() };
+    let counts = Counts {
+        total: u64::from(hover.is_some()),
+        ..Counts::default()
+    };
     let envelope = input.envelope(&counts, hover.is_none(), Vec::new());
-    Ok(QueryResult::Hover { hover, token: input.prepared.token.clone(), envelope })
+    Ok(QueryResult::Hover {
+        hover,
+        token: input.prepared.token.clone(),
+        envelope,
+    })
 }
 
 async fn finish_locations(world: &World, input: &FinishInput) -> Result<QueryResult, RpcError> {
@@ -102,8 +120,19 @@ async fn finish_locations(world: &World, input: &FinishInput) -> Result<QueryRes
     if operation == Operation::FindReferences && !places.is_empty() {
         places = mark_declarations(input, &mut files, places, &mut notes).await;
     }
-    let scope = Scope::new(WireUri::new(input.prepared.asked_uri.clone()), Some(files.root_key()));
-    let all = normalise(places, &scope, Window { skip: 0, max: usize::MAX }).places;
+    let scope = Scope::new(
+        WireUri::new(input.prepared.asked_uri.clone()),
+        Some(files.root_key()),
+    );
+    let all = normalise(
+        places,
+        &scope,
+        Window {
+            skip: 0,
+            max: usize::MAX,
+        },
+    )
+    .places;
     let digest = digest(&all);
     let start = match &input.request.cursor {
         Some(cursor) => read_cursor(cursor, digest, all.len())?,
@@ -118,7 +147,11 @@ async fn finish_locations(world: &World, input: &FinishInput) -> Result<QueryRes
         cursor: truncated.then(|| write_cursor(end, digest)),
     };
     let envelope = input.envelope(&counts, page.locations.is_empty() && start == 0, notes);
-    Ok(QueryResult::Locations { locations: page.locations, token: input.prepared.token.clone(), envelope })
+    Ok(QueryResult::Locations {
+        locations: page.locations,
+        token: input.prepared.token.clone(),
+        envelope,
+    })
 }
 
 /// Marks the declaration among references by the server's definition answer.
@@ -135,9 +168,15 @@ async fn mark_declarations(
     let (references, fate) = with_declarations(references, &definitions);
     match fate {
         DeclarationFate::Marked => {}
-        DeclarationFate::Added => notes.push(format!("{} left the declaration out; it was added", input.server)),
+        DeclarationFate::Added => notes.push(format!(
+            "{} left the declaration out; it was added",
+            input.server
+        )),
         DeclarationFate::Unknown => {
-            notes.push(format!("which place is the declaration is not known: {} gave no definition", input.server));
+            notes.push(format!(
+                "which place is the declaration is not known: {} gave no definition",
+                input.server
+            ));
         }
     }
     references
@@ -152,9 +191,20 @@ struct Page {
 }
 
 /// Reads the files of the places, each once, until the answer is full.
-async fn read_page(input: &FinishInput, files: &Files<'_>, places: &[Sited]) -> Result<Page, RpcError> {
-    let most = input.request.max_locations.map_or(usize::MAX, |most| most as usize);
-    let mut page = Page { locations: Vec::new(), taken: 0, dropped: 0 };
+async fn read_page(
+    input: &FinishInput,
+    files: &Files<'_>,
+    places: &[Sited],
+) -> Result<Page, RpcError> {
+    let most = input
+        .request
+        .max_locations
+        .map_or(usize::MAX, |most| most as usize);
+    let mut page = Page {
+        locations: Vec::new(),
+        taken: 0,
+        dropped: 0,
+    };
     for of_file in places.chunk_by(|left, right| left.key == right.key) {
         if page.locations.len() >= most {
             break;
@@ -187,12 +237,15 @@ struct PlaceReader<'a> {
 impl<'a> PlaceReader<'a> {
     fn new(input: &'a FinishInput, files: &Files<'_>, key: &UriKey, content: &'a Content) -> Self {
         let relative = files.site(key).and_then(|site| site.relative.as_deref());
-        let by_path = relative.is_some_and(|path| input.prepared.definition.is_generated_path(path));
+        let by_path =
+            relative.is_some_and(|path| input.prepared.definition.is_generated_path(path));
         let text = match content {
             Content::Text { text, version } => Some((LineIndex::new(text), version.as_deref())),
             Content::Gone | Content::Unreadable => None,
         };
-        let by_marker = text.as_ref().is_some_and(|(index, _)| has_generated_marker(index.text()));
+        let by_marker = text
+            .as_ref()
+            .is_some_and(|(index, _)| has_generated_marker(index));
         Self {
             input,
             text,
@@ -224,18 +277,28 @@ impl<'a> PlaceReader<'a> {
             self.require_same_unit(place)?;
             return Ok(Some(location));
         };
-        if index.offset(place.range.start, self.input.encoding).is_err() {
+        if index
+            .offset(place.range.start, self.input.encoding)
+            .is_err()
+        {
             return Ok(None);
         }
-        let convert = |range: Range| index.convert_range_clamped(range, self.input.encoding, self.input.unit());
-        location.range = convert(place.range);
-        location.full_range = place.full_range.map(convert);
+        let (from, to) = (self.input.encoding, self.input.unit());
+        location.range = index.convert_range_clamped(place.range, from, to);
+        location.full_range = place
+            .full_range
+            .map(|range| index.convert_range_clamped(range, from, to));
         location.line = index.line(place.range.start.line).map(str::to_owned);
         location.version = version.map(str::to_owned);
         let around = self.input.request.context_lines.unwrap_or(0);
         let context = context_lines(index, place.range.start.line, around);
         if !context.is_empty() {
-            location.context = Some(context.into_iter().map(|(line, text)| ContextLine { line, text }).collect());
+            location.context = Some(
+                context
+                    .into_iter()
+                    .map(|(line, text)| ContextLine { line, text })
+                    .collect(),
+            );
         }
         Ok(Some(location))
     }
@@ -243,15 +306,19 @@ impl<'a> PlaceReader<'a> {
     /// A column of another unit cannot be told without the text; the first of a line is 0 in all.
     fn require_same_unit(&self, place: &Place) -> Result<(), RpcError> {
         let ranges = [Some(place.range), place.full_range];
-        let at_line_starts =
-            ranges.iter().flatten().all(|range| range.start.character == 0 && range.end.character == 0);
+        let at_line_starts = ranges
+            .iter()
+            .flatten()
+            .all(|range| range.start.character == 0 && range.end.character == 0);
         if self.input.encoding == self.input.unit() || at_line_starts {
             return Ok(());
         }
         let (server, uri) = (&self.input.server, &place.uri);
         Err(RpcError::lsp(
             LspCode::Encoding,
-            format!("{server} counts columns in another unit than asked for, and the text of {uri} cannot be read"),
+            format!(
+                "{server} counts columns in another unit than asked for, and the text of {uri} cannot be read"
+            ),
             Some(json!({ "server": server, "uri": uri })),
         ))
     }
@@ -273,7 +340,9 @@ impl FinishInput {
     }
 
     fn asked_text(&self) -> &str {
-        self.editor_text.as_ref().map_or(&*self.prepared.text, |editor| &*editor.text)
+        self.editor_text
+            .as_ref()
+            .map_or(&*self.prepared.text, |editor| &*editor.text)
     }
 
     fn envelope(&self, counts: &Counts, is_empty: bool, more_notes: Vec<String>) -> Envelope {
@@ -286,8 +355,14 @@ impl FinishInput {
             is_empty,
         });
         let text = match &self.editor_text {
-            Some(editor) => TextVersion { source: TextSource::Editor, version: editor.version.clone() },
-            None => TextVersion { source: TextSource::Disk, version: self.prepared.file_version.clone() },
+            Some(editor) => TextVersion {
+                source: TextSource::Editor,
+                version: editor.version.clone(),
+            },
+            None => TextVersion {
+                source: TextSource::Disk,
+                version: self.prepared.file_version.clone(),
+            },
         };
         let mut notes = self.notes.clone();
         notes.extend(more_notes);
@@ -331,7 +406,10 @@ fn write_cursor(next: usize, digest: u64) -> String {
 /// Where a cursor goes on. It holds only for the list that it was made for.
 fn read_cursor(cursor: &str, digest: u64, length: usize) -> Result<usize, RpcError> {
     let parsed = cursor.split_once('.').and_then(|(next, made_for)| {
-        Some((usize::from_str_radix(next, 16).ok()?, u64::from_str_radix(made_for, 16).ok()?))
+        Some((
+            usize::from_str_radix(next, 16).ok()?,
+            u64::from_str_radix(made_for, 16).ok()?,
+        ))
     });
     match parsed {
         Some((next, made_for)) if made_for == digest && next <= length => Ok(next),
@@ -339,5 +417,29 @@ fn read_cursor(cursor: &str, digest: u64, length: usize) -> Result<usize, RpcErr
             "cursor",
             "`cursor` no longer holds: the answer has changed since it was given; ask again without it",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{read_cursor, write_cursor};
+
+    proptest! {
+        #[test]
+        fn a_cursor_leads_to_where_it_was_written_and_for_its_list_alone(next in 0_usize..1000, digest: u64, other: u64) {
+            let cursor = write_cursor(next, digest);
+            prop_assert_eq!(read_cursor(&cursor, digest, 1000), Ok(next));
+            prop_assert!(read_cursor(&cursor, other, 1000).is_err() || other == digest);
+            prop_assert!(next == 0 || read_cursor(&cursor, digest, next - 1).is_err());
+        }
+
+        #[test]
+        fn any_text_is_a_cursor_or_refused(text in "[0-9a-f.+-]{0,24}|\\PC{0,8}") {
+            if let Ok(next) = read_cursor(&text, 0, 5) {
+                prop_assert!(next <= 5);
+            }
+        }
     }
 }

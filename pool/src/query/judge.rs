@@ -30,40 +30,88 @@ pub(super) struct Evidence {
 /// as complete. References and implementations are sets, of which a part says nothing about the rest, and an empty
 /// answer proves nothing without a signal.
 pub(super) fn judge(evidence: Evidence) -> Judged {
-    let (completeness, reason) =
-        Completeness::judge(evidence.readiness, evidence.known, evidence.indexing, evidence.truncated);
-    let names_one_thing = matches!(evidence.operation, Operation::GoToDefinition | Operation::Hover);
+    let (completeness, reason) = Completeness::judge(
+        evidence.readiness,
+        evidence.known,
+        evidence.indexing,
+        evidence.truncated,
+    );
+    let names_one_thing = matches!(
+        evidence.operation,
+        Operation::GoToDefinition | Operation::Hover
+    );
     if completeness == Completeness::Unknown && names_one_thing && !evidence.is_empty {
-        return Judged { completeness: Completeness::Complete, reason: None };
+        return Judged {
+            completeness: Completeness::Complete,
+            reason: None,
+        };
     }
-    Judged { completeness, reason }
+    Judged {
+        completeness,
+        reason,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn judged(operation: Operation, readiness: Readiness, is_empty: bool) -> (Completeness, Option<Reason>) {
-        let judged = judge(Evidence { operation, readiness, known: None, indexing: false, truncated: false, is_empty });
+    fn judged(
+        operation: Operation,
+        readiness: Readiness,
+        is_empty: bool,
+    ) -> (Completeness, Option<Reason>) {
+        let judged = judge(Evidence {
+            operation,
+            readiness,
+            known: None,
+            indexing: false,
+            truncated: false,
+            is_empty,
+        });
         (judged.completeness, judged.reason)
     }
 
     #[test]
     fn an_empty_answer_is_complete_with_a_signal_only() {
         for operation in Operation::ALL {
-            assert_eq!(judged(operation, Readiness::Signal, true), (Completeness::Complete, None));
-            assert_eq!(judged(operation, Readiness::Settled, true), (Completeness::Unknown, None));
-            assert_eq!(judged(operation, Readiness::NotWaited, true), (Completeness::Unknown, None));
-            assert_eq!(judged(operation, Readiness::Timeout, true), (Completeness::Partial, Some(Reason::Timeout)));
+            assert_eq!(
+                judged(operation, Readiness::Signal, true),
+                (Completeness::Complete, None)
+            );
+            assert_eq!(
+                judged(operation, Readiness::Settled, true),
+                (Completeness::Unknown, None)
+            );
+            assert_eq!(
+                judged(operation, Readiness::NotWaited, true),
+                (Completeness::Unknown, None)
+            );
+            assert_eq!(
+                judged(operation, Readiness::Timeout, true),
+                (Completeness::Partial, Some(Reason::Timeout))
+            );
         }
     }
 
     #[test]
     fn without_a_signal_what_was_found_is_complete_where_one_thing_was_asked_for() {
-        assert_eq!(judged(Operation::GoToDefinition, Readiness::Settled, false).0, Completeness::Complete);
-        assert_eq!(judged(Operation::Hover, Readiness::NotWaited, false).0, Completeness::Complete);
-        assert_eq!(judged(Operation::FindReferences, Readiness::Settled, false).0, Completeness::Unknown);
-        assert_eq!(judged(Operation::GoToImplementation, Readiness::Settled, false).0, Completeness::Unknown);
+        assert_eq!(
+            judged(Operation::GoToDefinition, Readiness::Settled, false).0,
+            Completeness::Complete
+        );
+        assert_eq!(
+            judged(Operation::Hover, Readiness::NotWaited, false).0,
+            Completeness::Complete
+        );
+        assert_eq!(
+            judged(Operation::FindReferences, Readiness::Settled, false).0,
+            Completeness::Unknown
+        );
+        assert_eq!(
+            judged(Operation::GoToImplementation, Readiness::Settled, false).0,
+            Completeness::Unknown
+        );
     }
 
     #[test]
@@ -79,7 +127,10 @@ mod tests {
             };
             assert_eq!(
                 judge(evidence),
-                Judged { completeness: Completeness::Partial, reason: Some(Reason::Indexing) }
+                Judged {
+                    completeness: Completeness::Partial,
+                    reason: Some(Reason::Indexing)
+                }
             );
         }
     }

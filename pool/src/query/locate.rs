@@ -23,20 +23,34 @@ pub fn locate(text: &str, request: &QueryRequest) -> Result<Located, RpcError> {
     let unit = request.columns.unwrap_or(Encoding::Utf16);
     let index = LineIndex::new(text);
     let (position, token) = match &request.target {
-        QueryTarget::Position { position, token: Some(expected) } => {
-            let token = check_token(&index, *position, expected, unit).map_err(|error| error.to_rpc())?;
+        QueryTarget::Position {
+            position,
+            token: Some(expected),
+        } => {
+            let token =
+                check_token(&index, *position, expected, unit).map_err(|error| error.to_rpc())?;
             (*position, Some(token))
         }
-        QueryTarget::Position { position, token: None } => {
+        QueryTarget::Position {
+            position,
+            token: None,
+        } => {
             let token = identifier_at(&index, *position, unit).map_err(|error| error.to_rpc())?;
             (*position, token)
         }
-        QueryTarget::Symbol { name, line, occurrence } => {
-            let token = find_symbol(&index, name, *line, *occurrence, unit).map_err(|error| error.to_rpc())?;
+        QueryTarget::Symbol {
+            name,
+            line,
+            occurrence,
+        } => {
+            let token = find_symbol(&index, name, *line, *occurrence, unit)
+                .map_err(|error| error.to_rpc())?;
             (token.range.start, Some(token))
         }
     };
-    let position = index.convert(position, unit, Encoding::Utf16).map_err(|error| error.to_rpc())?;
+    let position = index
+        .convert(position, unit, Encoding::Utf16)
+        .map_err(|error| error.to_rpc())?;
     Ok(Located { position, token })
 }
 
@@ -65,22 +79,37 @@ mod tests {
     }
 
     fn at(line: u32, character: u32, token: Option<&str>) -> QueryTarget {
-        QueryTarget::Position { position: Position::new(line, character), token: token.map(str::to_owned) }
+        QueryTarget::Position {
+            position: Position::new(line, character),
+            token: token.map(str::to_owned),
+        }
     }
 
     fn symbol(name: &str, line: Option<u32>) -> QueryTarget {
-        QueryTarget::Symbol { name: name.into(), line, occurrence: None }
+        QueryTarget::Symbol {
+            name: name.into(),
+            line,
+            occurrence: None,
+        }
     }
 
     const TEXT: &str = "let 🙂 = 1;\r\nlet é = fish; fish(é)\r\nlet bird = 2;\r\n";
 
     #[test]
     fn each_unit_finds_the_same_name() {
-        for (unit, column) in [(Encoding::Utf8, 9), (Encoding::Utf16, 8), (Encoding::Codepoint, 8)] {
+        for (unit, column) in [
+            (Encoding::Utf8, 9),
+            (Encoding::Utf16, 8),
+            (Encoding::Codepoint, 8),
+        ] {
             let located = locate(TEXT, &request(at(1, column, Some("fish")), Some(unit))).unwrap();
             assert_eq!(located.position, Position::new(1, 8), "{unit:?}");
             let token = located.token.unwrap();
-            assert_eq!((token.text.as_str(), token.range.start), ("fish", Position::new(1, column)), "{unit:?}");
+            assert_eq!(
+                (token.text.as_str(), token.range.start),
+                ("fish", Position::new(1, column)),
+                "{unit:?}"
+            );
         }
     }
 
@@ -92,7 +121,13 @@ mod tests {
 
     #[test]
     fn every_way_to_miss_has_its_code() {
-        let code = |target| locate(TEXT, &request(target, None)).unwrap_err().stable_code().unwrap().to_owned();
+        let code = |target| {
+            locate(TEXT, &request(target, None))
+                .unwrap_err()
+                .stable_code()
+                .unwrap()
+                .to_owned()
+        };
 
         assert_eq!(code(at(0, 99, None)), "LSP_POSITION_OUT_OF_RANGE");
         assert_eq!(code(at(9, 0, None)), "LSP_POSITION_OUT_OF_RANGE");

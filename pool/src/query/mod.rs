@@ -4,6 +4,8 @@
 //! Each is an async function of its arguments without state of its own. Invariant: all reading is bounded, and nothing
 //! is started here; what to start is a fact in the result.
 
+mod asked;
+mod choose;
 mod files;
 mod finish;
 mod generated;

@@ -21,6 +21,8 @@ pub(super) enum ProgramFault {
     InsideWorkspace,
     /// There is a file of that name that cannot be executed.
     NotExecutable,
+    /// The project is one of another tool, which the definition yields to; no program was looked for.
+    OtherProject,
 }
 
 /// The first of the definition's command lines whose program can be started, that program absolute. `environment` is the one that the
@@ -34,7 +36,9 @@ pub(super) async fn find_program(
 ) -> Result<Vec<OsString>, ProgramFault> {
     let mut fault = ProgramFault::Missing;
     for command in &definition.commands {
-        let Some((program, arguments)) = command.split_first() else { continue };
+        let Some((program, arguments)) = command.split_first() else {
+            continue;
+        };
         match find_one(world, OsStr::new(program), environment, installs, root).await {
             Ok(executable) => {
                 let mut argv = vec![executable.into_os_string()];
@@ -60,9 +64,15 @@ async fn find_one(
         return executable_at(world, environment, path).await;
     }
     let mut fault = ProgramFault::Missing;
-    let on_path: Vec<PathBuf> =
-        environment.get("PATH").map(|value| std::env::split_paths(value).collect()).unwrap_or_default();
-    for folder in on_path.iter().chain(installs).filter(|folder| folder.is_absolute()) {
+    let on_path: Vec<PathBuf> = environment
+        .get("PATH")
+        .map(|value| std::env::split_paths(value).collect())
+        .unwrap_or_default();
+    for folder in on_path
+        .iter()
+        .chain(installs)
+        .filter(|folder| folder.is_absolute())
+    {
         match executable_at(world, environment, &folder.join(program)).await {
             Ok(executable) if is_inside(world, root, &executable).await => {
                 fault = fault.max(ProgramFault::InsideWorkspace);
@@ -74,13 +84,19 @@ async fn find_one(
     Err(fault)
 }
 
-async fn executable_at(world: &World, environment: &Environment, path: &Path) -> Result<PathBuf, ProgramFault> {
-    world.subprocess().resolve_executable(path.as_os_str(), environment, Path::new("/")).await.map_err(|error| {
-        match error.reason() {
+async fn executable_at(
+    world: &World,
+    environment: &Environment,
+    path: &Path,
+) -> Result<PathBuf, ProgramFault> {
+    world
+        .subprocess()
+        .resolve_executable(path.as_os_str(), environment, Path::new("/"))
+        .await
+        .map_err(|error| match error.reason() {
             "notExecutable" => ProgramFault::NotExecutable,
             _ => ProgramFault::Missing,
-        }
-    })
+        })
 }
 
 /// Whether the executable, or the folder in which it is named, lies in the root. What cannot be told counts as inside.

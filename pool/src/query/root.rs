@@ -20,7 +20,11 @@ pub(super) struct Candidates {
 
 impl Candidates {
     /// The candidates for the file at `file`, an absolute path without dot segments.
-    pub(super) async fn above(world: &World, environment: &Environment, file: &Path) -> Result<Self, FsError> {
+    pub(super) async fn above(
+        world: &World,
+        environment: &Environment,
+        file: &Path,
+    ) -> Result<Self, FsError> {
         let home = home_key(world, environment).await;
         let mut folders = Vec::new();
         for folder in file.ancestors().skip(1) {
@@ -38,7 +42,11 @@ impl Candidates {
     }
 
     /// The root by the definition's markers.
-    pub(super) async fn by_markers(&self, world: &World, definition: &Definition) -> Result<Option<PathBuf>, FsError> {
+    pub(super) async fn by_markers(
+        &self,
+        world: &World,
+        definition: &Definition,
+    ) -> Result<Option<PathBuf>, FsError> {
         for rule in &definition.root_markers {
             if let Some(root) = self.by_rule(world, rule).await? {
                 return Ok(Some(root));
@@ -48,8 +56,17 @@ impl Candidates {
     }
 
     /// Whether a file that hands the asked one to another server stands in `root` or nearer.
-    pub(super) async fn yields(&self, world: &World, definition: &Definition, root: &Path) -> Result<bool, FsError> {
-        for folder in self.folders.iter().filter(|folder| folder.starts_with(root)) {
+    pub(super) async fn yields(
+        &self,
+        world: &World,
+        definition: &Definition,
+        root: &Path,
+    ) -> Result<bool, FsError> {
+        for folder in self
+            .folders
+            .iter()
+            .filter(|folder| folder.starts_with(root))
+        {
             if holds_any(world, folder, &definition.yields_to).await? {
                 return Ok(true);
             }
@@ -66,7 +83,9 @@ impl Candidates {
             match rule.pick {
                 RootPick::Nearest => return Ok(Some(folder.clone())),
                 RootPick::Outermost => outermost = Some(folder.clone()),
-                RootPick::CargoWorkspace => return self.cargo_workspace(world, index).await.map(Some),
+                RootPick::CargoWorkspace => {
+                    return self.cargo_workspace(world, index).await.map(Some);
+                }
             }
         }
         Ok(outermost)
@@ -76,8 +95,13 @@ impl Candidates {
     /// else itself when it is one, else the nearest workspace above unless that excludes the package.
     async fn cargo_workspace(&self, world: &World, index: usize) -> Result<PathBuf, FsError> {
         let package = &self.folders[index];
-        let Some(manifest) = read_manifest(world, package).await? else { return Ok(package.clone()) };
-        let named = manifest.get("package").and_then(|table| table.get("workspace")).and_then(toml::Value::as_str);
+        let Some(manifest) = read_manifest(world, package).await? else {
+            return Ok(package.clone());
+        };
+        let named = manifest
+            .get("package")
+            .and_then(|table| table.get("workspace"))
+            .and_then(toml::Value::as_str);
         if let Some(named) = named {
             return Ok(without_dots(&package.join(named)));
         }
@@ -85,9 +109,15 @@ impl Candidates {
             return Ok(package.clone());
         }
         for folder in &self.folders[index + 1..] {
-            let Some(manifest) = read_manifest(world, folder).await? else { continue };
+            let Some(manifest) = read_manifest(world, folder).await? else {
+                continue;
+            };
             if let Some(workspace) = manifest.get("workspace") {
-                let root = if is_excluded(workspace, folder, package) { package } else { folder };
+                let root = if is_excluded(workspace, folder, package) {
+                    package
+                } else {
+                    folder
+                };
                 return Ok(root.clone());
             }
         }
@@ -105,7 +135,11 @@ pub(super) async fn is_refused_root(
     is_refused(world, home.as_ref(), folder).await
 }
 
-async fn is_refused(world: &World, home: Option<&TargetKey>, folder: &Path) -> Result<bool, FsError> {
+async fn is_refused(
+    world: &World,
+    home: Option<&TargetKey>,
+    folder: &Path,
+) -> Result<bool, FsError> {
     if folder.parent().is_none() {
         return Ok(true);
     }
@@ -142,17 +176,22 @@ async fn read_manifest(world: &World, folder: &Path) -> Result<Option<toml::Tabl
     }
     match read_bounded(world, &target, MAX_MANIFEST_BYTES).await {
         Ok(file) => Ok(file.text.parse().ok()),
-        Err(TextLimit::TooLarge { .. }) => Ok(None),
         Err(TextLimit::Fs(error)) if error.code() == "FS_IO_ERROR" => Err(error),
-        Err(TextLimit::Fs(_)) => Ok(None),
+        Err(TextLimit::TooLarge { .. } | TextLimit::Fs(_)) => Ok(None),
     }
 }
 
 /// Cargo's rule: `exclude` takes a path out unless `members` names it, both as plain path prefixes.
 fn is_excluded(workspace: &toml::Value, root: &Path, package: &Path) -> bool {
     let lists = |key: &str| {
-        let items = workspace.get(key).and_then(toml::Value::as_array).into_iter().flatten();
-        items.filter_map(toml::Value::as_str).any(|item| package.starts_with(without_dots(&root.join(item))))
+        let items = workspace
+            .get(key)
+            .and_then(toml::Value::as_array)
+            .into_iter()
+            .flatten();
+        items
+            .filter_map(toml::Value::as_str)
+            .any(|item| package.starts_with(without_dots(&root.join(item))))
     };
     lists("exclude") && !lists("members")
 }

@@ -1,9 +1,13 @@
 //! The jobs of the query pipeline against the local world, over files in temporary folders.
 
-#![expect(clippy::disallowed_methods, reason = "a test lays out its files on this machine")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test lays out its files on this machine"
+)]
 
-mod finish;
-mod prepare;
+mod choosing;
+mod finishing;
+mod preparing;
 mod rereading;
 
 use std::collections::BTreeMap;
@@ -11,12 +15,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lspool_normalize::{Operation, Position, QueryRequest, QueryTarget};
+use lspool_normalize::{Operation, Position, QueryRequest, QueryTarget, RpcError};
 use lspool_world::local::{InheritedOutput, LocalOptions};
 use lspool_world::{Environment, ScrubRules, World};
 use tempfile::TempDir;
 
-use super::QueryContext;
+use super::{Prepared, QueryContext, prepare};
+use crate::registry::Registry;
 
 /// A world, a home, a folder on PATH and a folder for projects, all in one temporary folder.
 struct Bench {
@@ -26,9 +31,14 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let options =
-            LocalOptions { scrub_rules: ScrubRules::builtin(), inherited_output: InheritedOutput::Log };
-        let bench = Self { world: World::local(options), folder: TempDir::new().unwrap() };
+        let options = LocalOptions {
+            scrub_rules: ScrubRules::builtin(),
+            inherited_output: InheritedOutput::Log,
+        };
+        let bench = Self {
+            world: World::local(options),
+            folder: TempDir::new().unwrap(),
+        };
         for folder in ["home", "bin", "work"] {
             std::fs::create_dir(bench.path(folder)).unwrap();
         }
@@ -81,7 +91,10 @@ fn ask(file: impl AsRef<Path>) -> QueryRequest {
         operation: Operation::GoToDefinition,
         file: file.as_ref().to_str().unwrap().to_owned(),
         workspace_root: None,
-        target: QueryTarget::Position { position: Position::new(0, 0), token: None },
+        target: QueryTarget::Position {
+            position: Position::new(0, 0),
+            token: None,
+        },
         view: None,
         wait: None,
         timeout_ms: None,
@@ -91,4 +104,25 @@ fn ask(file: impl AsRef<Path>) -> QueryRequest {
         columns: None,
         work_done_token: None,
     }
+}
+
+/// A Rust project in `work/p` and a `rust-analyzer` on PATH.
+fn rust_bench() -> Bench {
+    let bench = Bench::new();
+    bench.program("bin/rust-analyzer");
+    bench.write("work/p/Cargo.toml", "[package]\nname = \"p\"\n");
+    bench.write("work/p/src/main.rs", "fn main() {}\n");
+    bench
+}
+
+async fn run(
+    bench: &Bench,
+    context: &QueryContext,
+    request: &QueryRequest,
+) -> Result<Prepared, RpcError> {
+    prepare(&bench.world, &Registry::builtin(), context, request, &[]).await
+}
+
+fn code(result: Result<Prepared, RpcError>) -> String {
+    result.unwrap_err().stable_code().unwrap().to_owned()
 }

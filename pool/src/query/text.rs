@@ -33,7 +33,11 @@ impl From<FsError> for TextLimit {
 }
 
 /// The text of a file of at most `limit` bytes, inclusive.
-pub(super) async fn read_bounded(world: &World, target: &Target, limit: u64) -> Result<BoundedText, TextLimit> {
+pub(super) async fn read_bounded(
+    world: &World,
+    target: &Target,
+    limit: u64,
+) -> Result<BoundedText, TextLimit> {
     let metadata = world.fs().stat(target).await?;
     if let Some(size) = metadata.and_then(|metadata| metadata.size)
         && size > limit
@@ -47,14 +51,20 @@ pub(super) async fn read_bounded(world: &World, target: &Target, limit: u64) -> 
     while let Some(piece) = stream.next().await? {
         text.push_str(&piece);
         if text.len() as u64 > limit {
-            return Err(TextLimit::TooLarge { at_least: text.len() as u64 });
+            return Err(TextLimit::TooLarge {
+                at_least: text.len() as u64,
+            });
         }
     }
     Ok(BoundedText { text, version })
 }
 
 /// The first line of a file, at most `limit` bytes of it; `None` where the file is no text.
-pub(super) async fn read_first_line(world: &World, target: &Target, limit: usize) -> Option<String> {
+pub(super) async fn read_first_line(
+    world: &World,
+    target: &Target,
+    limit: usize,
+) -> Option<String> {
     let mut stream = world.fs().stream_text(target).await.ok()?;
     let mut start = String::new();
     while let Ok(Some(piece)) = stream.next().await {
@@ -86,7 +96,9 @@ pub enum Reread {
 /// Reads the file at `path`, an absolute path, again if its version is not `known`. A file whose version stands is
 /// not read. `limit` is the most bytes that the text may have.
 pub async fn reread(world: &World, path: &Path, known: &str, limit: u64) -> Reread {
-    let Ok(target) = world.fs().resolve(path, Path::new("/")).await else { return Reread::Gone };
+    let Ok(target) = world.fs().resolve(path, Path::new("/")).await else {
+        return Reread::Gone;
+    };
     match world.fs().stat(&target).await {
         Ok(Some(metadata)) if metadata.kind != FileKind::File => return Reread::Gone,
         Ok(Some(metadata)) if metadata.version.as_str() == known => return Reread::Unchanged,
@@ -94,7 +106,10 @@ pub async fn reread(world: &World, path: &Path, known: &str, limit: u64) -> Rere
         Ok(None) | Err(_) => return Reread::Gone,
     }
     match read_bounded(world, &target, limit).await {
-        Ok(file) => Reread::Changed { text: file.text, version: file.version },
+        Ok(file) => Reread::Changed {
+            text: file.text,
+            version: file.version,
+        },
         Err(_) => Reread::Gone,
     }
 }

@@ -11,8 +11,8 @@ use serde_json::Map;
 use toml::de::DeTable;
 
 use super::definition::{
-    Definition, EnvironmentRule, InstallHint, Language, PathPattern, Readiness, RootPick, RootRule, RootScope,
-    TokenRule,
+    Definition, EnvironmentRule, InstallHint, Language, PathPattern, Readiness, RootPick, RootRule,
+    RootScope, TokenRule,
 };
 use super::error::ConfigError;
 use super::table::{Located, Reader, Source};
@@ -51,8 +51,13 @@ pub(super) fn decode<'d>(
     others: &[&str],
 ) -> Result<Decoded, ConfigError> {
     let source = Source { origin, text };
-    let document = DeTable::parse(text)
-        .map_err(|error| source.invalid(error.span().map_or(0, |span| span.start), "", error.message()))?;
+    let document = DeTable::parse(text).map_err(|error| {
+        source.invalid(
+            error.span().map_or(0, |span| span.start),
+            "",
+            error.message(),
+        )
+    })?;
     let mut top = Reader::new(&source, String::new(), 0, document.get_ref());
     let own_defaults = match defaults {
         // Only the built-in table, which is decoded without defaults of its own, may set them.
@@ -67,7 +72,12 @@ pub(super) fn decode<'d>(
         };
         let line = source.line(id.offset);
         if let Some(first_line) = lines.insert(id.value.clone(), line) {
-            return Err(ConfigError::Conflict { origin: origin.to_owned(), line, first_line, id: id.value });
+            return Err(ConfigError::Conflict {
+                origin: origin.to_owned(),
+                line,
+                first_line,
+                id: id.value,
+            });
         }
         reader.rename(format!("server.{}", id.value));
         let base = known(&id.value).or(defaults).or(own_defaults.as_ref());
@@ -77,10 +87,17 @@ pub(super) fn decode<'d>(
         servers.push(decode_server(reader, id.value, base)?);
     }
     top.finish(others)?;
-    Ok(Decoded { defaults: own_defaults, servers })
+    Ok(Decoded {
+        defaults: own_defaults,
+        servers,
+    })
 }
 
-fn decode_server(mut reader: Reader<'_, '_>, id: String, base: &Definition) -> Result<DecodedServer, ConfigError> {
+fn decode_server(
+    mut reader: Reader<'_, '_>,
+    id: String,
+    base: &Definition,
+) -> Result<DecodedServer, ConfigError> {
     let enabled = reader.boolean("enabled")?.unwrap_or(true);
     let mut definition = base.clone();
     definition.id = id;
@@ -92,7 +109,10 @@ fn decode_server(mut reader: Reader<'_, '_>, id: String, base: &Definition) -> R
         return Err(reader.invalid("a new server needs `languages`"));
     }
     reader.finish(&[])?;
-    Ok(DecodedServer { definition, enabled })
+    Ok(DecodedServer {
+        definition,
+        enabled,
+    })
 }
 
 fn decode_defaults(mut reader: Reader<'_, '_>) -> Result<Definition, ConfigError> {
@@ -143,26 +163,39 @@ fn blank() -> Definition {
 fn apply(reader: &mut Reader<'_, '_>, definition: &mut Definition) -> Result<(), ConfigError> {
     if let Some(commands) = reader.command_lines("commands")? {
         if commands.value.is_empty() {
-            return Err(reader.invalid_value(&commands, "an empty list starts nothing; name at least one command line"));
+            return Err(reader.invalid_value(
+                &commands,
+                "an empty list starts nothing; name at least one command line",
+            ));
         }
         let program = |line: &Vec<String>| line.first().cloned().unwrap_or_default();
         let relative = |program: &String| program.contains('/') && !program.starts_with('/');
         if let Some(program) = commands.value.iter().map(program).find(relative) {
-            let problem = format!("`{program}` must be a bare name, looked for on PATH, or an absolute path");
+            let problem =
+                format!("`{program}` must be a bare name, looked for on PATH, or an absolute path");
             return Err(reader.invalid_value(&commands, problem));
         }
         definition.commands = commands.value;
     }
     if let Some(languages) = reader.tables("languages")? {
-        definition.languages = languages.into_iter().map(decode_language).collect::<Result<_, _>>()?;
+        definition.languages = languages
+            .into_iter()
+            .map(decode_language)
+            .collect::<Result<_, _>>()?;
     }
     if let Some(rules) = reader.tables("root_markers")? {
-        definition.root_markers = rules.into_iter().map(decode_root_rule).collect::<Result<_, _>>()?;
+        definition.root_markers = rules
+            .into_iter()
+            .map(decode_root_rule)
+            .collect::<Result<_, _>>()?;
     }
     if let Some(yields_to) = reader.strings("yields_to")? {
         definition.yields_to = yields_to.value;
     }
-    if let Some(roots) = reader.choice("roots", &[("one", RootScope::One), ("many", RootScope::Many)])? {
+    if let Some(roots) = reader.choice(
+        "roots",
+        &[("one", RootScope::One), ("many", RootScope::Many)],
+    )? {
         definition.roots = roots;
     }
     if let Some(mut readiness) = reader.table("readiness")? {
@@ -187,12 +220,18 @@ fn apply(reader: &mut Reader<'_, '_>, definition: &mut Definition) -> Result<(),
     if let Some(names) = reader.strings("identity_env")? {
         definition.identity_env = names.value;
     }
-    let environments = [("scrub", EnvironmentRule::Scrub), ("full", EnvironmentRule::Full)];
+    let environments = [
+        ("scrub", EnvironmentRule::Scrub),
+        ("full", EnvironmentRule::Full),
+    ];
     if let Some(environment) = reader.choice("environment", &environments)? {
         definition.environment = environment;
     }
     if let Some(hints) = reader.tables("install")? {
-        definition.install = hints.into_iter().map(decode_install).collect::<Result<_, _>>()?;
+        definition.install = hints
+            .into_iter()
+            .map(decode_install)
+            .collect::<Result<_, _>>()?;
     }
     if let Some(patterns) = reader.strings("generated")? {
         definition.generated = compile_patterns(reader, &patterns)?;
@@ -207,9 +246,16 @@ fn decode_language(mut reader: Reader<'_, '_>) -> Result<Language, ConfigError> 
     let Some(id) = reader.string("id")? else {
         return Err(reader.invalid("a language needs its `id`, the languageId of the protocol"));
     };
-    let mut language = Language { id: id.value, ..Language::default() };
+    let mut language = Language {
+        id: id.value,
+        ..Language::default()
+    };
     if let Some(extensions) = reader.strings("extensions")? {
-        if let Some(dotted) = extensions.value.iter().find(|extension| extension.starts_with('.')) {
+        if let Some(dotted) = extensions
+            .value
+            .iter()
+            .find(|extension| extension.starts_with('.'))
+        {
             let problem = format!("write `{}` without the dot", dotted.trim_start_matches('.'));
             return Err(reader.invalid_value(&extensions, problem));
         }
@@ -236,7 +282,10 @@ fn decode_root_rule(mut reader: Reader<'_, '_>) -> Result<RootRule, ConfigError>
         return Err(reader.invalid_value(&markers, "must name at least one file or folder"));
     }
     if let Some(absolute) = markers.value.iter().find(|marker| marker.starts_with('/')) {
-        return Err(reader.invalid_value(&markers, format!("`{absolute}` must be relative to the root")));
+        return Err(reader.invalid_value(
+            &markers,
+            format!("`{absolute}` must be relative to the root"),
+        ));
     }
     let picks = [
         ("nearest", RootPick::Nearest),
@@ -245,19 +294,31 @@ fn decode_root_rule(mut reader: Reader<'_, '_>) -> Result<RootRule, ConfigError>
     ];
     let pick = reader.choice("pick", &picks)?.unwrap_or(RootPick::Nearest);
     reader.finish(&[])?;
-    Ok(RootRule { markers: markers.value, pick })
+    Ok(RootRule {
+        markers: markers.value,
+        pick,
+    })
 }
 
-fn apply_readiness(reader: &mut Reader<'_, '_>, readiness: &mut Readiness) -> Result<(), ConfigError> {
+fn apply_readiness(
+    reader: &mut Reader<'_, '_>,
+    readiness: &mut Readiness,
+) -> Result<(), ConfigError> {
     if let Some(rules) = reader.tables("progress_tokens")? {
-        readiness.progress_tokens = rules.into_iter().map(decode_token_rule).collect::<Result<_, _>>()?;
+        readiness.progress_tokens = rules
+            .into_iter()
+            .map(decode_token_rule)
+            .collect::<Result<_, _>>()?;
     }
     if let Some(server_status) = reader.boolean("server_status")? {
         readiness.server_status = server_status;
     }
     if let Some(patterns) = reader.strings("log_patterns")? {
-        readiness.log_patterns =
-            patterns.value.iter().map(|text| compile_regex(reader, &patterns, text)).collect::<Result<_, _>>()?;
+        readiness.log_patterns = patterns
+            .value
+            .iter()
+            .map(|text| compile_regex(reader, &patterns, text))
+            .collect::<Result<_, _>>()?;
     }
     if let Some(value) = reader.positive("start_grace_ms", MAX_DURATION_MS)? {
         readiness.start_grace_ms = value as u32;
@@ -283,42 +344,61 @@ fn decode_token_rule(mut reader: Reader<'_, '_>) -> Result<TokenRule, ConfigErro
         rules.push(TokenRule::TitlePrefix(prefix.value));
     }
     if let Some(pattern) = reader.string("title_pattern")? {
-        rules.push(TokenRule::TitlePattern(compile_regex(&reader, &pattern, &pattern.value)?));
+        rules.push(TokenRule::TitlePattern(compile_regex(
+            &reader,
+            &pattern,
+            &pattern.value,
+        )?));
     }
-    let rule = match (rules.pop(), rules.is_empty()) {
-        (Some(rule), true) => rule,
-        _ => {
-            return Err(
-                reader.invalid("needs exactly one of `token`, `token_prefix`, `title_prefix` and `title_pattern`")
-            );
-        }
+    let (Some(rule), true) = (rules.pop(), rules.is_empty()) else {
+        return Err(reader.invalid(
+            "needs exactly one of `token`, `token_prefix`, `title_prefix` and `title_pattern`",
+        ));
     };
     reader.finish(&[])?;
     Ok(rule)
 }
 
 fn decode_install(mut reader: Reader<'_, '_>) -> Result<InstallHint, ConfigError> {
-    let (Some(manager), Some(command)) = (reader.string("manager")?, reader.string("command")?) else {
+    let (Some(manager), Some(command)) = (reader.string("manager")?, reader.string("command")?)
+    else {
         return Err(reader.invalid("a hint needs `manager` and `command`"));
     };
     reader.finish(&[])?;
-    Ok(InstallHint { manager: manager.value, command: command.value })
+    Ok(InstallHint {
+        manager: manager.value,
+        command: command.value,
+    })
 }
 
-fn compile_patterns(reader: &Reader<'_, '_>, patterns: &Located<Vec<String>>) -> Result<Vec<PathPattern>, ConfigError> {
+fn compile_patterns(
+    reader: &Reader<'_, '_>,
+    patterns: &Located<Vec<String>>,
+) -> Result<Vec<PathPattern>, ConfigError> {
     patterns
         .value
         .iter()
         .map(|text| {
-            PathPattern::new(text)
-                .map_err(|problem| reader.invalid_value(patterns, format!("bad pattern `{text}`: {problem}")))
+            PathPattern::new(text).map_err(|problem| {
+                reader.invalid_value(patterns, format!("bad pattern `{text}`: {problem}"))
+            })
         })
         .collect()
 }
 
-fn compile_regex<T>(reader: &Reader<'_, '_>, found: &Located<T>, text: &str) -> Result<Regex, ConfigError> {
+fn compile_regex<T>(
+    reader: &Reader<'_, '_>,
+    found: &Located<T>,
+    text: &str,
+) -> Result<Regex, ConfigError> {
     Regex::new(text).map_err(|error| {
-        let reason = error.to_string().lines().last().unwrap_or_default().trim().to_owned();
+        let reason = error
+            .to_string()
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
         reader.invalid_value(found, format!("bad regular expression `{text}`: {reason}"))
     })
 }

@@ -59,7 +59,9 @@ impl Definition {
 
     /// Whether a path relative to the root, with `/` between its parts, names a generated file.
     pub fn is_generated_path(&self, relative: &str) -> bool {
-        self.generated.iter().any(|pattern| pattern.matches(relative))
+        self.generated
+            .iter()
+            .any(|pattern| pattern.matches(relative))
     }
 
     /// The value that answers `workspace/configuration` for a dotted `section`, `None` where nothing is
@@ -109,7 +111,10 @@ impl PathPattern {
         globset::GlobBuilder::new(text)
             .literal_separator(true)
             .build()
-            .map(|glob| Self { text: text.to_owned(), matcher: glob.compile_matcher() })
+            .map(|glob| Self {
+                text: text.to_owned(),
+                matcher: glob.compile_matcher(),
+            })
             .map_err(|error| error.kind().to_string())
     }
 
@@ -120,7 +125,11 @@ impl PathPattern {
 
     /// Whether `path`, its parts parted by `/`, is matched.
     pub fn matches(&self, path: &str) -> bool {
-        let subject = if self.text.contains('/') { path } else { path.rsplit('/').next().unwrap_or(path) };
+        let subject = if self.text.contains('/') {
+            path
+        } else {
+            path.rsplit('/').next().unwrap_or(path)
+        };
         self.matcher.is_match(subject)
     }
 }
@@ -210,12 +219,16 @@ impl Readiness {
 
     /// Whether a progress of that token (numbers as decimal text) and title stands for indexing.
     pub fn is_indexing_progress(&self, token: &str, title: &str) -> bool {
-        self.progress_tokens.iter().any(|rule| rule.matches(token, title))
+        self.progress_tokens
+            .iter()
+            .any(|rule| rule.matches(token, title))
     }
 
     /// Whether a log message says that the index is complete.
     pub fn is_ready_message(&self, message: &str) -> bool {
-        self.log_patterns.iter().any(|pattern| pattern.is_match(message))
+        self.log_patterns
+            .iter()
+            .any(|pattern| pattern.is_match(message))
     }
 }
 

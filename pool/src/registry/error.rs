@@ -19,7 +19,9 @@ pub enum ConfigError {
         problem: String,
     },
     /// `CONFIG_CONFLICT`: two definitions of one server in one file.
-    #[error("{origin}:{line}: server `{id}` is defined twice, first on line {first_line}; keep one of the two")]
+    #[error(
+        "{origin}:{line}: server `{id}` is defined twice, first on line {first_line}; keep one of the two"
+    )]
     Conflict {
         /// The file, or another name of where the text came from.
         origin: String,
@@ -43,15 +45,24 @@ impl ConfigError {
 }
 
 fn key_prefix(key: &str) -> String {
-    if key.is_empty() { String::new() } else { format!("`{key}`: ") }
+    if key.is_empty() {
+        String::new()
+    } else {
+        format!("`{key}`: ")
+    }
 }
 
 /// The candidate nearest to `word` by edit distance, when one is near enough to be a likely slip.
-pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     candidates
         .into_iter()
         .map(|candidate| (edit_distance(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.chars().count().max(word.chars().count()) / 3).max(1))
+        .filter(|(distance, candidate)| {
+            *distance <= (candidate.chars().count().max(word.chars().count()) / 3).max(1)
+        })
         .min()
         .map(|(_, candidate)| candidate)
 }

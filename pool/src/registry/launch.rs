@@ -105,7 +105,11 @@ impl LaunchFacts {
     /// # Errors
     /// [`LaunchError`], naming the program.
     pub async fn resolve(world: &World, input: LaunchInput<'_>) -> Result<Self, LaunchError> {
-        let named = input.argv.first().map(OsString::as_os_str).unwrap_or_default();
+        let named = input
+            .argv
+            .first()
+            .map(OsString::as_os_str)
+            .unwrap_or_default();
         let command = named.to_string_lossy().into_owned();
         let subprocess = world.subprocess();
         let environment = if input.scrub {
@@ -114,32 +118,62 @@ impl LaunchFacts {
             input.environment.clone()
         };
         let refuse = |error: ExecutableError| match error {
-            ExecutableError::NotExecutable { path } => LaunchError::NotExecutable { command: command.clone(), path },
-            _ => LaunchError::NotFound { command: command.clone() },
+            ExecutableError::NotExecutable { path } => LaunchError::NotExecutable {
+                command: command.clone(),
+                path,
+            },
+            _ => LaunchError::NotFound {
+                command: command.clone(),
+            },
         };
         // A relative path is meant from the client's folder; the seam takes names and absolute paths only.
         let is_relative_path = named.as_bytes().contains(&b'/') && !Path::new(named).is_absolute();
-        let program = if is_relative_path { input.cwd.join(named).into_os_string() } else { named.to_owned() };
-        let executable =
-            subprocess.resolve_executable(&program, &environment, input.cwd).await.map_err(refuse)?;
-        let identity = subprocess.executable_identity(&executable).await.map_err(refuse)?;
+        let program = if is_relative_path {
+            input.cwd.join(named).into_os_string()
+        } else {
+            named.to_owned()
+        };
+        let executable = subprocess
+            .resolve_executable(&program, &environment, input.cwd)
+            .await
+            .map_err(refuse)?;
+        let identity = subprocess
+            .executable_identity(&executable)
+            .await
+            .map_err(refuse)?;
 
         let mut parts = BTreeMap::new();
-        parts.insert("executable".to_owned(), xxh3_128(identity.as_str().as_bytes()));
+        parts.insert(
+            "executable".to_owned(),
+            xxh3_128(identity.as_str().as_bytes()),
+        );
         parts.insert("arguments".to_owned(), arguments_digest(input.argv));
         parts.insert("initializationOptions".to_owned(), input.options_digest);
         parts.insert("scrub".to_owned(), u128::from(input.scrub));
-        for (name, value) in environment.iter().filter(|(name, _)| distinguishes(name, input.identity_env)) {
-            parts.insert(format!("variable {}", name.to_string_lossy()), xxh3_128(value.as_bytes()));
+        for (name, value) in environment
+            .iter()
+            .filter(|(name, _)| distinguishes(name, input.identity_env))
+        {
+            parts.insert(
+                format!("variable {}", name.to_string_lossy()),
+                xxh3_128(value.as_bytes()),
+            );
         }
         let digest = digest_of(&parts);
-        Ok(Self { executable, parts, digest })
+        Ok(Self {
+            executable,
+            parts,
+            digest,
+        })
     }
 
     /// The name of the first part in which two launches differ, set in one of them only included; never a value.
     pub fn first_difference<'a>(&'a self, other: &'a Self) -> Option<&'a str> {
         let names = self.parts.keys().chain(other.parts.keys());
-        names.filter(|name| self.parts.get(*name) != other.parts.get(*name)).min().map(String::as_str)
+        names
+            .filter(|name| self.parts.get(*name) != other.parts.get(*name))
+            .min()
+            .map(String::as_str)
     }
 }
 
@@ -147,7 +181,11 @@ impl LaunchFacts {
 fn arguments_digest(argv: &[OsString]) -> u128 {
     let mut hasher = Xxh3::new();
     for (index, argument) in argv.iter().enumerate() {
-        let text = if index == 0 { Path::new(argument).file_name().unwrap_or(argument) } else { argument };
+        let text = if index == 0 {
+            Path::new(argument).file_name().unwrap_or(argument)
+        } else {
+            argument
+        };
         // The length keeps ["a", "b"] apart from ["ab"].
         hasher.update(&(text.len() as u64).to_le_bytes());
         hasher.update(text.as_bytes());
@@ -167,7 +205,11 @@ fn digest_of(parts: &BTreeMap<String, u128>) -> u128 {
 
 fn distinguishes(name: &OsStr, more: &[String]) -> bool {
     let more = more.iter().map(String::as_str);
-    IDENTITY_VARIABLES.iter().copied().chain(more).any(|pattern| matches_name(pattern, name.as_bytes()))
+    IDENTITY_VARIABLES
+        .iter()
+        .copied()
+        .chain(more)
+        .any(|pattern| matches_name(pattern, name.as_bytes()))
 }
 
 /// Whether a name matches a pattern with at most one `*`.

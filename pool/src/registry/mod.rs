@@ -14,8 +14,8 @@ mod table;
 mod tests;
 
 pub use definition::{
-    Definition, EnvironmentRule, InstallHint, Language, PathPattern, Readiness, RootPick, RootRule, RootScope,
-    TokenRule,
+    Definition, EnvironmentRule, InstallHint, Language, PathPattern, Readiness, RootPick, RootRule,
+    RootScope, TokenRule,
 };
 pub use error::ConfigError;
 pub use launch::{LaunchError, LaunchFacts, LaunchInput};
@@ -38,12 +38,24 @@ pub struct Registry {
 
 impl Registry {
     /// The servers that lspool knows without configuration.
+    ///
+    /// # Panics
+    /// Never: the table is part of the program, and a test decodes it.
     pub fn builtin() -> Self {
         let decoded = decode(BUILTIN, "builtin.toml", |_| None, None, &[])
             .expect("the built-in table is part of the program and a test decodes it");
-        let defaults = decoded.defaults.expect("the built-in table has its defaults and a test decodes it");
-        let definitions = decoded.servers.into_iter().map(|server| Arc::new(server.definition)).collect();
-        Self { defaults: Arc::new(defaults), definitions }
+        let defaults = decoded
+            .defaults
+            .expect("the built-in table has its defaults and a test decodes it");
+        let definitions = decoded
+            .servers
+            .into_iter()
+            .map(|server| Arc::new(server.definition))
+            .collect();
+        Self {
+            defaults: Arc::new(defaults),
+            definitions,
+        }
     }
 
     /// This registry changed by a person's file that holds server definitions and nothing else.
@@ -61,12 +73,25 @@ impl Registry {
     ///
     /// # Errors
     /// As [`Registry::with_user`].
-    pub fn with_user_beside(&self, text: &str, origin: &str, others: &[&str]) -> Result<Self, ConfigError> {
-        let decoded = decode(text, origin, |id| self.find(id), Some(&self.defaults), others)?;
+    pub fn with_user_beside(
+        &self,
+        text: &str,
+        origin: &str,
+        others: &[&str],
+    ) -> Result<Self, ConfigError> {
+        let decoded = decode(
+            text,
+            origin,
+            |id| self.find(id),
+            Some(&self.defaults),
+            others,
+        )?;
         let mut added = Vec::new();
         let mut known = self.definitions.clone();
         for server in decoded.servers {
-            let position = known.iter().position(|definition| definition.id == server.definition.id);
+            let position = known
+                .iter()
+                .position(|definition| definition.id == server.definition.id);
             match (position, server.enabled) {
                 (Some(index), true) => known[index] = Arc::new(server.definition),
                 (Some(index), false) => drop(known.remove(index)),
@@ -75,7 +100,10 @@ impl Registry {
             }
         }
         added.extend(known);
-        Ok(Self { defaults: Arc::clone(&self.defaults), definitions: added })
+        Ok(Self {
+            defaults: Arc::clone(&self.defaults),
+            definitions: added,
+        })
     }
 
     /// All definitions, in order of preference.
@@ -85,7 +113,9 @@ impl Registry {
 
     /// The definition of that `id`.
     pub fn definition(&self, id: &str) -> Option<&Arc<Definition>> {
-        self.definitions.iter().find(|definition| definition.id == id)
+        self.definitions
+            .iter()
+            .find(|definition| definition.id == id)
     }
 
     /// What is assumed of a server that no definition describes.

@@ -49,12 +49,19 @@ impl Registry {
         let claims: Vec<(Claim, &Arc<Definition>, &Language)> = self
             .definitions()
             .iter()
-            .flat_map(|definition| definition.languages.iter().map(move |language| (definition, language)))
+            .flat_map(|definition| {
+                definition
+                    .languages
+                    .iter()
+                    .map(move |language| (definition, language))
+            })
             .filter_map(|(definition, language)| {
                 claim(language, path, first_line).map(|claim| (claim, definition, language))
             })
             .collect();
-        let Some(strongest) = claims.iter().map(|(claim, ..)| *claim).max() else { return Vec::new() };
+        let Some(strongest) = claims.iter().map(|(claim, ..)| *claim).max() else {
+            return Vec::new();
+        };
         let languages: Vec<&str> = claims
             .iter()
             .filter(|(claim, ..)| *claim == strongest)
@@ -62,9 +69,14 @@ impl Registry {
             .collect();
         let mut matches: Vec<ServerMatch> = Vec::new();
         for (_, definition, language) in &claims {
-            let repeated = matches.iter().any(|found| Arc::ptr_eq(&found.definition, definition));
+            let repeated = matches
+                .iter()
+                .any(|found| Arc::ptr_eq(&found.definition, definition));
             if languages.contains(&language.id.as_str()) && !repeated {
-                matches.push(ServerMatch { definition: Arc::clone(definition), language_id: language.id.clone() });
+                matches.push(ServerMatch {
+                    definition: Arc::clone(definition),
+                    language_id: language.id.clone(),
+                });
             }
         }
         matches
@@ -76,11 +88,16 @@ impl Registry {
     pub fn definition_of_program(&self, program: &Path) -> Option<Arc<Definition>> {
         let name = program.file_name()?.to_string_lossy();
         let named = |name: &str| {
-            let starts = |line: &Vec<String>| line.first().is_some_and(|first| file_name(first) == name);
-            self.definitions().iter().find(|definition| definition.commands.iter().any(starts)).cloned()
+            let starts =
+                |line: &Vec<String>| line.first().is_some_and(|first| file_name(first) == name);
+            self.definitions()
+                .iter()
+                .find(|definition| definition.commands.iter().any(starts))
+                .cloned()
         };
         named(&name).or_else(|| {
-            let bare = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+            let bare = name
+                .trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
             named(bare.strip_suffix('-')?)
         })
     }
@@ -90,7 +107,12 @@ impl Registry {
         let mut ids: Vec<&str> = self
             .definitions()
             .iter()
-            .flat_map(|definition| definition.languages.iter().map(|language| language.id.as_str()))
+            .flat_map(|definition| {
+                definition
+                    .languages
+                    .iter()
+                    .map(|language| language.id.as_str())
+            })
             .collect();
         ids.sort_unstable();
         ids.dedup();
@@ -101,8 +123,14 @@ impl Registry {
         self.definitions()
             .iter()
             .filter_map(|definition| {
-                let language = definition.languages.iter().find(|language| wanted(language))?;
-                Some(ServerMatch { definition: Arc::clone(definition), language_id: language.id.clone() })
+                let language = definition
+                    .languages
+                    .iter()
+                    .find(|language| wanted(language))?;
+                Some(ServerMatch {
+                    definition: Arc::clone(definition),
+                    language_id: language.id.clone(),
+                })
             })
             .collect()
     }
@@ -118,20 +146,36 @@ fn claim(language: &Language, path: &Path, first_line: Option<&str>) -> Option<C
         return Some(Claim::FileName);
     }
     let whole = path.to_string_lossy();
-    let longest = language.patterns.iter().filter(|pattern| pattern.matches(&whole)).map(|p| p.text().len()).max();
+    let longest = language
+        .patterns
+        .iter()
+        .filter(|pattern| pattern.matches(&whole))
+        .map(|p| p.text().len())
+        .max();
     if let Some(length) = longest {
         return Some(Claim::Pattern(length));
     }
-    if let Some(extension) = path.extension().map(|extension| extension.to_string_lossy()) {
+    if let Some(extension) = path
+        .extension()
+        .map(|extension| extension.to_string_lossy())
+    {
         if language.extensions.iter().any(|known| *known == extension) {
             return Some(Claim::Extension);
         }
-        if language.extensions.iter().any(|known| known.eq_ignore_ascii_case(&extension)) {
+        if language
+            .extensions
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(&extension))
+        {
             return Some(Claim::ExtensionFolded);
         }
     }
     let program = first_line.and_then(interpreter)?;
-    language.interpreters.iter().any(|known| known == program).then_some(Claim::Interpreter)
+    language
+        .interpreters
+        .iter()
+        .any(|known| known == program)
+        .then_some(Claim::Interpreter)
 }
 
 /// The program on a script's first line, without folder and version: `python` of
@@ -144,8 +188,13 @@ fn interpreter(first_line: &str) -> Option<&str> {
         // `env` takes options and assignments before the program.
         program = file_name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
     }
-    let bare = program.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
-    Some(if bare.is_empty() { program } else { bare.trim_end_matches('-') })
+    let bare =
+        program.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+    Some(if bare.is_empty() {
+        program
+    } else {
+        bare.trim_end_matches('-')
+    })
 }
 
 #[cfg(test)]
@@ -155,7 +204,10 @@ mod tests {
     #[test]
     fn the_interpreter_is_named_without_folder_version_and_options() {
         assert_eq!(interpreter("#!/usr/bin/python3.12 -u"), Some("python"));
-        assert_eq!(interpreter("#!/usr/bin/env -S PYTHONPATH=. python3"), Some("python"));
+        assert_eq!(
+            interpreter("#!/usr/bin/env -S PYTHONPATH=. python3"),
+            Some("python")
+        );
         assert_eq!(interpreter("#! /usr/local/bin/node"), Some("node"));
         assert_eq!(interpreter("#!/usr/bin/env"), None);
         assert_eq!(interpreter("import os"), None);

@@ -1,5 +1,6 @@
 //! The registry through its public functions: the built-in table, a person's file over it, selection.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use expect_test::expect;
@@ -16,11 +17,17 @@ fn selected(registry: &Registry, path: &str) -> Vec<(String, String)> {
 }
 
 fn ids(registry: &Registry) -> Vec<&str> {
-    registry.definitions().iter().map(|definition| definition.id.as_str()).collect()
+    registry
+        .definitions()
+        .iter()
+        .map(|definition| definition.id.as_str())
+        .collect()
 }
 
 fn refusal(text: &str) -> ConfigError {
-    Registry::builtin().with_user(text, "config.toml").unwrap_err()
+    Registry::builtin()
+        .with_user(text, "config.toml")
+        .unwrap_err()
 }
 
 #[test]
@@ -29,15 +36,41 @@ fn the_builtin_table_decodes_and_is_complete() {
 
     assert_eq!(
         ids(&registry),
-        ["clangd", "rust-analyzer", "gopls", "pyright", "basedpyright", "typescript-language-server", "ruff"]
+        [
+            "clangd",
+            "rust-analyzer",
+            "gopls",
+            "pyright",
+            "basedpyright",
+            "typescript-language-server",
+            "ruff"
+        ]
     );
     for definition in registry.definitions() {
-        assert_eq!(definition.max_document_bytes, 4_000_000, "{}", definition.id);
+        assert_eq!(
+            definition.max_document_bytes, 4_000_000,
+            "{}",
+            definition.id
+        );
         assert_eq!(definition.startup_ms, 60_000, "{}", definition.id);
-        assert!(!definition.install.is_empty(), "{} says how it is had", definition.id);
+        assert!(
+            !definition.install.is_empty(),
+            "{} says how it is had",
+            definition.id
+        );
         assert!(!definition.root_markers.is_empty(), "{}", definition.id);
-        assert_eq!(definition.readiness.has_signal(), definition.navigation, "{}", definition.id);
-        assert_eq!(definition.environment, EnvironmentRule::Scrub, "{}", definition.id);
+        assert_eq!(
+            definition.readiness.has_signal(),
+            definition.navigation,
+            "{}",
+            definition.id
+        );
+        assert_eq!(
+            definition.environment,
+            EnvironmentRule::Scrub,
+            "{}",
+            definition.id
+        );
     }
 }
 
@@ -50,7 +83,10 @@ fn readiness_rules_know_the_signals_of_their_servers() {
     assert!(!rule("clangd").is_indexing_progress("other", "indexing"));
     assert!(rule("rust-analyzer").server_status);
     assert!(rule("gopls").is_indexing_progress("8717", "Setting up workspace"));
-    assert!(rule("typescript-language-server").is_indexing_progress("x", "Initializing JS/TS language features…"));
+    assert!(
+        rule("typescript-language-server")
+            .is_indexing_progress("x", "Initializing JS/TS language features…")
+    );
     assert!(rule("pyright").is_ready_message("Found 12 source files"));
     assert!(rule("pyright").is_ready_message("Found 1 source file"));
     assert!(!rule("pyright").is_ready_message("Searching for source files"));
@@ -60,13 +96,34 @@ fn readiness_rules_know_the_signals_of_their_servers() {
 fn a_file_is_served_by_the_servers_of_its_language() {
     let registry = Registry::builtin();
 
-    assert_eq!(selected(&registry, "/p/a.h"), [("clangd".into(), "c".into())]);
-    assert_eq!(selected(&registry, "/p/a.C"), [("clangd".into(), "cpp".into())]);
-    assert_eq!(selected(&registry, "/p/A.RS"), [("rust-analyzer".into(), "rust".into())]);
-    assert_eq!(selected(&registry, "/p/go.mod"), [("gopls".into(), "go.mod".into())]);
-    assert_eq!(selected(&registry, "/p/a.tsx"), [("typescript-language-server".into(), "typescriptreact".into())]);
+    assert_eq!(
+        selected(&registry, "/p/a.h"),
+        [("clangd".into(), "c".into())]
+    );
+    assert_eq!(
+        selected(&registry, "/p/a.C"),
+        [("clangd".into(), "cpp".into())]
+    );
+    assert_eq!(
+        selected(&registry, "/p/A.RS"),
+        [("rust-analyzer".into(), "rust".into())]
+    );
+    assert_eq!(
+        selected(&registry, "/p/go.mod"),
+        [("gopls".into(), "go.mod".into())]
+    );
+    assert_eq!(
+        selected(&registry, "/p/a.tsx"),
+        [(
+            "typescript-language-server".into(),
+            "typescriptreact".into()
+        )]
+    );
     assert_eq!(selected(&registry, "/p/notes.txt"), []);
-    let python: Vec<String> = selected(&registry, "/p/a.py").into_iter().map(|(id, _)| id).collect();
+    let python: Vec<String> = selected(&registry, "/p/a.py")
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
     assert_eq!(python, ["pyright", "basedpyright", "ruff"]);
 }
 
@@ -77,9 +134,11 @@ fn an_editors_language_wins_over_the_name_and_a_first_line_counts_last() {
     let by_language = registry.definitions_for(Path::new("/p/a.h"), Some("cpp"), None);
     assert_eq!(by_language[0].language_id, "cpp");
 
-    let script = registry.definitions_for(Path::new("/p/run"), None, Some("#!/usr/bin/env python3"));
+    let script =
+        registry.definitions_for(Path::new("/p/run"), None, Some("#!/usr/bin/env python3"));
     assert_eq!(script[0].language_id, "python");
-    let named = registry.definitions_for(Path::new("/p/run.rs"), None, Some("#!/usr/bin/env python3"));
+    let named =
+        registry.definitions_for(Path::new("/p/run.rs"), None, Some("#!/usr/bin/env python3"));
     assert_eq!(named[0].language_id, "rust");
 }
 
@@ -97,8 +156,14 @@ fn a_longer_pattern_takes_a_file_from_an_ending() {
         )
         .unwrap();
 
-    assert_eq!(selected(&registry, "/p/home.page.ts"), [("page-server".into(), "page".into())]);
-    assert_eq!(selected(&registry, "/p/home.ts"), [("typescript-language-server".into(), "typescript".into())]);
+    assert_eq!(
+        selected(&registry, "/p/home.page.ts"),
+        [("page-server".into(), "page".into())]
+    );
+    assert_eq!(
+        selected(&registry, "/p/home.ts"),
+        [("typescript-language-server".into(), "typescript".into())]
+    );
 }
 
 #[test]
@@ -121,12 +186,30 @@ fn a_persons_file_changes_one_key_and_leaves_the_others() {
     assert_eq!(clangd.commands, [["/opt/llvm/bin/clangd", "--log=error"]]);
     assert_eq!(clangd.environment, EnvironmentRule::Full);
     assert_eq!(clangd.readiness.start_grace_ms, 9);
-    assert!(clangd.readiness.is_indexing_progress("backgroundIndexProgress", ""), "the rest of the rule stays");
-    assert_eq!(clangd.languages, Registry::builtin().definition("clangd").unwrap().languages);
-    assert_eq!(clangd.setting(Some("clangd.count")), Some(serde_json::json!(16)));
-    assert_eq!(clangd.setting(Some("clangd.list")), Some(serde_json::json!([1, true])));
+    assert!(
+        clangd
+            .readiness
+            .is_indexing_progress("backgroundIndexProgress", ""),
+        "the rest of the rule stays"
+    );
+    assert_eq!(
+        clangd.languages,
+        Registry::builtin().definition("clangd").unwrap().languages
+    );
+    assert_eq!(
+        clangd.setting(Some("clangd.count")),
+        Some(serde_json::json!(16))
+    );
+    assert_eq!(
+        clangd.setting(Some("clangd.list")),
+        Some(serde_json::json!([1, true]))
+    );
     assert_eq!(clangd.setting(Some("clangd.absent")), None);
-    assert_eq!(ids(&registry), ids(&Registry::builtin()), "the order is kept");
+    assert_eq!(
+        ids(&registry),
+        ids(&Registry::builtin()),
+        "the order is kept"
+    );
 }
 
 #[test]
@@ -147,18 +230,29 @@ fn a_new_server_is_preferred_and_a_disabled_one_is_gone() {
         )
         .unwrap();
 
-    let python: Vec<String> = selected(&registry, "/p/a.py").into_iter().map(|(id, _)| id).collect();
+    let python: Vec<String> = selected(&registry, "/p/a.py")
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
     assert_eq!(python, ["ty", "pyright", "ruff"]);
     let ty = registry.definition("ty").unwrap();
     assert_eq!(ty.roots, RootScope::Many);
-    assert_eq!((ty.readiness.settle_ms, ty.readiness.settle_max_ms), (1_000, 10_000), "the defaults hold");
+    assert_eq!(
+        (ty.readiness.settle_ms, ty.readiness.settle_max_ms),
+        (1_000, 10_000),
+        "the defaults hold"
+    );
     assert!(!ty.readiness.has_signal());
 }
 
 #[test]
 fn a_server_is_recognised_by_its_program() {
     let registry = Registry::builtin();
-    let id = |program: &str| registry.definition_of_program(Path::new(program)).map(|definition| definition.id.clone());
+    let id = |program: &str| {
+        registry
+            .definition_of_program(Path::new(program))
+            .map(|definition| definition.id.clone())
+    };
 
     assert_eq!(id("/usr/lib/llvm-19/bin/clangd"), Some("clangd".into()));
     assert_eq!(id("clangd-19"), Some("clangd".into()));
@@ -197,7 +291,7 @@ fn a_refusal_names_file_line_key_and_the_nearest_name() {
         "[[server]]\nid = \"clangd\"\n\n[[server]]\nid = \"clangd\"\n",
     ] {
         let error = refusal(text);
-        report.push_str(&format!("{} {error}\n", error.code()));
+        writeln!(report, "{} {error}", error.code()).unwrap();
     }
     expect![[r#"
         CONFIG_INVALID config.toml:3: `server.clangd.comands`: unknown key; did you mean `commands`?
@@ -229,7 +323,9 @@ fn a_refusal_names_file_line_key_and_the_nearest_name() {
 fn keys_of_other_readers_are_left_to_them() {
     let text = "[faces]\nexec = true\n[[server]]\nid = \"clangd\"\nstartup_ms = 5\n";
 
-    let registry = Registry::builtin().with_user_beside(text, "config.toml", &["faces"]).unwrap();
+    let registry = Registry::builtin()
+        .with_user_beside(text, "config.toml", &["faces"])
+        .unwrap();
 
     assert_eq!(registry.definition("clangd").unwrap().startup_ms, 5);
     assert_eq!(refusal(text).code(), "CONFIG_INVALID");
