@@ -1,0 +1,210 @@
+//! What serves connections, in the daemon and in a `--no-daemon` process alike: the pool, who is attached, and the
+//! decision to leave.
+//!
+//! Invariant: a connection is either registered before the host decided to leave, and then it is served, or it is
+//! turned away before its acknowledgement, so that its face can go elsewhere without having lost a byte.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Settings;
+use crate::defaults::{ORPHANED_GRACE, SWEEP_TIMEOUT};
+use crate::guardian::marker::TreeMarker;
+use crate::guardian::{is_guardian_gone, sweep};
+use crate::serve::Serving;
+
+/// Who is attached, as `status` shows it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Attached {
+    /// The peer's process id.
+    pub(crate) pid: u32,
+    /// The program that started the face, by its short name.
+    pub(crate) name: String,
+    /// `server`, `connect` or `stop`.
+    pub(crate) face: &'static str,
+    /// The program of a server connection, without its arguments.
+    pub(crate) program: Option<String>,
+}
+
+/// Why a connection was not registered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum NotRegistered {
+    /// The host is leaving.
+    Leaving,
+    /// There are as many as the limit allows.
+    Full,
+}
+
+/// The parts that all connections share.
+pub(crate) struct Host {
+    /// The pool behind all connections.
+    pub(crate) serving: Serving,
+    /// What the configuration file says.
+    pub(crate) settings: Settings,
+    guardian: u32,
+    marker: Option<TreeMarker>,
+    started: Instant,
+    state: Mutex<State>,
+    activity: watch::Sender<u64>,
+    leaving: CancellationToken,
+    ended: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    attached: BTreeMap<u64, Attached>,
+    next: u64,
+    leaving: bool,
+}
+
+/// A registered connection; dropping it takes the entry away.
+pub(crate) struct Registration<'a> {
+    host: &'a Host,
+    key: u64,
+}
+
+impl Host {
+    /// Starts the pool. Must be called inside a runtime.
+    pub(crate) fn start(settings: Settings, guardian: u32) -> Self {
+        let marker = TreeMarker::own(guardian);
+        let serving = Serving::start(&settings, marker.as_ref());
+        Self {
+            serving,
+            settings,
+            guardian,
+            marker,
+            started: Instant::now(),
+            state: Mutex::default(),
+            activity: watch::Sender::new(0),
+            leaving: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    /// Registers a connection, unless the host is leaving or full.
+    pub(crate) fn register(&self, who: Attached) -> Result<Registration<'_>, NotRegistered> {
+        let mut state = self.state();
+        if state.leaving {
+            return Err(NotRegistered::Leaving);
+        }
+        if state.attached.len() as u64 >= self.settings.numbers.connections {
+            return Err(NotRegistered::Full);
+        }
+        let key = state.next;
+        state.next += 1;
+        state.attached.insert(key, who);
+        drop(state);
+        self.activity.send_modify(|count| *count += 1);
+        Ok(Registration { host: self, key })
+    }
+
+    /// Who is attached now.
+    pub(crate) fn attached(&self) -> Vec<Attached> {
+        self.state().attached.values().cloned().collect()
+    }
+
+    /// Decides to leave, whoever is attached.
+    pub(crate) fn leave(&self) {
+        self.state().leaving = true;
+        self.leaving.cancel();
+    }
+
+    /// Resolves when the host has decided to leave.
+    pub(crate) async fn left(&self) {
+        self.leaving.cancelled().await;
+    }
+
+    /// Resolves when the end ladder is done.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Leaves when nothing was attached or running for as long as the configuration says.
+    pub(crate) async fn leave_when_idle(&self) {
+        let patience = Duration::from_millis(self.settings.numbers.idle_daemon_ms);
+        let mut activity = self.activity.subscribe();
+        loop {
+            self.serving.idle().await;
+            activity.borrow_and_update();
+            tokio::select! {
+                () = tokio::time::sleep(patience) => {
+                    if self.leave_if_unused() {
+                        return;
+                    }
+                }
+                // The sender lives in this very value, so a change is the only way to get here.
+                _ = activity.changed() => {}
+            }
+        }
+    }
+
+    /// Runs the end ladder: every tree is proved gone when it returns. Failures are logged and told.
+    pub(crate) async fn end(&self) -> Result<(), String> {
+        let outcome = if is_guardian_gone(self.guardian) {
+            self.end_orphaned().await;
+            Ok(())
+        } else {
+            self.serving.shutdown().await
+        };
+        if let Err(error) = &outcome {
+            tracing::error!(%error, "the end ladder failed");
+        }
+        self.ended.cancel();
+        outcome
+    }
+
+    /// Facts about this process for `status`.
+    pub(crate) fn facts(&self) -> serde_json::Value {
+        serde_json::json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "guardianPid": self.guardian,
+            "uptimeMs": self.started.elapsed().as_millis() as u64,
+            "configuration": self.settings.complaint.as_deref().unwrap_or("in force"),
+            "connections": self.attached(),
+        })
+    }
+
+    /// Without the guardian nobody else would end what escaped the pool's own trees, and it is time to hurry.
+    async fn end_orphaned(&self) {
+        tracing::error!("the guardian is gone; ending everything that was started");
+        let _ = tokio::time::timeout(ORPHANED_GRACE, self.serving.shutdown()).await;
+        let Some(marker) = self.marker.clone() else {
+            return;
+        };
+        let swept =
+            tokio::task::spawn_blocking(move || sweep::end_own(&marker, SWEEP_TIMEOUT)).await;
+        tracing::info!(processes = swept.unwrap_or(0), "swept the tree");
+    }
+
+    fn leave_if_unused(&self) -> bool {
+        let mut state = self.state();
+        if !state.attached.is_empty() {
+            return false;
+        }
+        state.leaving = true;
+        drop(state);
+        self.leaving.cancel();
+        true
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock; were it so, the table would still be whole.
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.host.state().attached.remove(&self.key);
+        self.host.activity.send_modify(|count| *count += 1);
+    }
+}

@@ -1,0 +1,92 @@
+//! Every default and cap of the faces and of what they ask of the pool, in one table.
+//!
+//! Nothing below the faces has a default of its own: a request becomes a complete specification with these numbers.
+
+use std::time::Duration;
+
+/// The protocol version of the socket; part of the socket's name and of every hello.
+pub(crate) const SOCKET_PROTOCOL: u32 = 1;
+
+/// The version of the custom methods, announced in `capabilities.experimental.lspool.version`.
+pub(crate) const METHODS_VERSION: u32 = 1;
+
+/// The variable that marks every process below a daemon, so that a tree can be found when its owners are gone.
+pub(crate) const TREE_MARKER: &str = "LSPOOL_TREE";
+
+/// How long the daemon stays after its last connection and instance, unless `idle.daemon_ms` says otherwise.
+pub(crate) const IDLE_DAEMON: Duration = Duration::from_mins(5);
+
+/// How long an instance stays after its last client, unless `idle.instance_ms` says otherwise.
+pub(crate) const IDLE_INSTANCE: Duration = Duration::from_mins(10);
+
+/// The longest duration that a request or a configuration file may name, in milliseconds.
+pub(crate) const MAX_DURATION_MS: u64 = 2_147_483_647;
+
+/// The largest hello, in bytes. An environment is at most a few megabytes; this leaves room for its encoding.
+pub(crate) const MAX_HELLO_BYTES: usize = 16 * 1024 * 1024;
+
+/// How long a peer may take to send its whole hello.
+pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connections of one daemon at once; one more is refused.
+pub(crate) const MAX_CONNECTIONS: usize = 1_000;
+
+/// Lines for a client's stderr that wait while its face does not read them; what comes above is dropped.
+pub(crate) const NOTICE_QUEUE: usize = 256;
+
+/// The longest line for a client's stderr, in bytes; the rest of a longer one is cut.
+pub(crate) const MAX_NOTICE_BYTES: usize = 8 * 1024;
+
+/// How long the last line on a control socket may take to be written.
+pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a face waits for a daemon to be ready, another face's start included.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How often a face asks again when the daemon that it reached was leaving at that moment.
+pub(crate) const START_ATTEMPTS: u32 = 5;
+
+/// How long a new daemon waits for a leaving one to give up the lock.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the pool may take for its own end once the guardian is gone, before every process of the tree is killed.
+pub(crate) const ORPHANED_GRACE: Duration = Duration::from_millis(700);
+
+/// How long killed processes may take to disappear before the guardian gives up and says so.
+pub(crate) const SWEEP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Two end signals within this time are one: a signal to a process group also arrives through the guardian.
+pub(crate) const SIGNAL_ECHO: Duration = Duration::from_millis(200);
+
+/// Bytes of a log file before it is rotated.
+pub(crate) const LOG_FILE_BYTES: u64 = 10_000_000;
+
+/// Log files that are kept, the one being written included.
+pub(crate) const LOG_FILES: u32 = 3;
+
+/// The largest configuration file, in bytes.
+pub(crate) const MAX_CONFIG_BYTES: u64 = 1_000_000;
+
+/// `lspool/query` requests of one connection that wait or run at once; one more is `LIMIT_EXCEEDED`.
+pub(crate) const MAX_QUERIES: usize = 1_000;
+
+/// Queries in one `lspool/queryBatch`; more is `LIMIT_EXCEEDED`.
+pub(crate) const MAX_BATCH: u32 = 200;
+
+/// Bytes that a relay moves in one call.
+pub(crate) const RELAY_CHUNK: usize = 64 * 1024;
+
+/// The largest body of one message, in bytes.
+pub(crate) const MAX_BODY_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Bytes from which an outbox counts as full.
+pub(crate) const OUTBOX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Bytes that one client's texts, waiting frames and recorded results may hold.
+pub(crate) const RETAINED_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The highest `maxLocations` of a query.
+pub(crate) const MAX_LOCATIONS: u32 = 10_000;
+
+/// The highest `contextLines` of a query.
+pub(crate) const MAX_CONTEXT_LINES: u32 = 50;

@@ -1,0 +1,254 @@
+//! Attaching: a hello to the daemon, which is started when there is none, or to a host inside this process.
+//!
+//! Invariant: not a byte of the session is read before the acknowledgement, so an attachment that a leaving daemon
+//! turned away is simply made again.
+
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use thiserror::Error;
+
+use crate::daemon;
+use crate::defaults::SOCKET_PROTOCOL;
+use crate::defaults::{START_ATTEMPTS, START_TIMEOUT};
+use crate::hello::{Hello, HelloError, HelloFace, OsText, RefusalCode, Reply, descriptors};
+use crate::local::folder::{FolderError, RuntimeFolder};
+use crate::local::{Places, binary};
+
+/// Where a face gets its session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum How {
+    /// From the user's daemon, started on demand.
+    Shared,
+    /// From the user's daemon if there is one.
+    SharedIfRunning,
+    /// From this very process, below the guardian of this id.
+    InProcess {
+        /// The guardian's process id.
+        guardian: u32,
+    },
+}
+
+/// Why there is no session.
+#[derive(Debug, Error)]
+pub(crate) enum AttachError {
+    /// The runtime folder cannot be used; the variants of [`FolderError`] say why.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// `DAEMON_START_FAILED`: the daemon did not come up.
+    #[error("the lspool daemon did not start: {0}")]
+    Start(String),
+    /// The daemon refused, with its own code.
+    #[error("{message}")]
+    Refused {
+        /// The daemon's code.
+        code: RefusalCode,
+        /// The daemon's words.
+        message: String,
+    },
+    /// `HELLO_INVALID`: the hello cannot be sent, its environment is too large.
+    #[error(transparent)]
+    Hello(#[from] HelloError),
+    /// `DAEMON_LOST`: it went away while it was asked.
+    #[error("the lspool daemon went away while it was asked; try again, its log says more")]
+    Lost,
+    /// No daemon is running and none was to be started.
+    #[error("no lspool daemon is running")]
+    NotRunning,
+}
+
+/// A session that was acknowledged.
+pub(crate) struct Attachment {
+    /// Lines from the daemon; its end without an exit code is the loss of the daemon.
+    pub(crate) control: BufReader<UnixStream>,
+    /// What is written here is the session's input.
+    pub(crate) input: UnixStream,
+    /// What is read here is the session's output.
+    pub(crate) output: UnixStream,
+    /// The daemon's process id.
+    pub(crate) daemon_pid: u32,
+    /// The daemon's version.
+    pub(crate) daemon_version: String,
+    in_process: Option<JoinHandle<()>>,
+}
+
+impl Attachment {
+    /// Opens a session for this face, with this process's working directory, environment and mask.
+    pub(crate) fn open(face: HelloFace, how: How) -> Result<Self, AttachError> {
+        let hello = own_hello(face)?;
+        for _ in 0..START_ATTEMPTS {
+            let (control, in_process) = reach(how)?;
+            match Self::attach(control, &hello)? {
+                Some(mut attachment) => {
+                    attachment.in_process = in_process;
+                    return Ok(attachment);
+                }
+                // It was leaving; the next one is found or started.
+                None if matches!(how, How::Shared) => {}
+                None => break,
+            }
+        }
+        Err(AttachError::Lost)
+    }
+
+    /// Waits until a host inside this process has ended all that it started. Does nothing for a daemon's session.
+    pub(crate) fn finish(self) {
+        let Self {
+            control,
+            input,
+            output,
+            in_process,
+            ..
+        } = self;
+        drop((control, input, output));
+        if let Some(thread) = in_process {
+            // A panic of that thread is in the log and changes nothing here.
+            let _ = thread.join();
+        }
+    }
+
+    /// Sends the hello and waits for its answer; `None` when the other side was leaving.
+    fn attach(mut control: UnixStream, hello: &Hello) -> Result<Option<Self>, AttachError> {
+        let message = hello.encode()?;
+        let (input, far_input) = UnixStream::pair().map_err(HelloError::from)?;
+        let (output, far_output) = UnixStream::pair().map_err(HelloError::from)?;
+        let sent = descriptors::send(
+            &mut control,
+            &message,
+            &[far_input.as_fd(), far_output.as_fd()],
+        );
+        drop((far_input, far_output));
+        // A refusal may already be there although sending failed, so the answer is read all the same.
+        let mut control = BufReader::new(control);
+        match read_reply(&mut control) {
+            Ok(Some(Reply::Accepted { pid, version })) if sent.is_ok() => Ok(Some(Self {
+                control,
+                input,
+                output,
+                daemon_pid: pid,
+                daemon_version: version,
+                in_process: None,
+            })),
+            Ok(Some(Reply::Refused { code, message })) => {
+                Err(AttachError::Refused { code, message })
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Asks the running daemon to end, and waits until it has.
+pub(crate) fn stop_daemon(force: bool) -> Result<(), AttachError> {
+    let hello = own_hello(HelloFace::Stop { force })?;
+    let folder = RuntimeFolder::open(&Places::from_environment())?;
+    let Some(mut control) = folder.connect()? else {
+        return Err(AttachError::NotRunning);
+    };
+    let sent = descriptors::send(&mut control, &hello.encode()?, &[]);
+    match read_reply(&mut BufReader::new(control)) {
+        Ok(Some(Reply::Exit { code: 0 })) => Ok(()),
+        Ok(Some(Reply::Refused { code, message })) => Err(AttachError::Refused { code, message }),
+        // It was leaving already, or had just left.
+        Ok(None) if sent.is_err() => Err(AttachError::NotRunning),
+        _ => Err(AttachError::Lost),
+    }
+}
+
+/// Reads the next line of a control socket; `None` at its end.
+pub(crate) fn read_reply(control: &mut BufReader<UnixStream>) -> io::Result<Option<Reply>> {
+    let mut line = Vec::new();
+    if control.read_until(b'\n', &mut line)? == 0 || line.last() != Some(&b'\n') {
+        return Ok(None);
+    }
+    serde_json::from_slice(&line)
+        .map(Some)
+        .map_err(io::Error::from)
+}
+
+fn own_hello(face: HelloFace) -> Result<Hello, AttachError> {
+    // A removed working directory is no reason to fail; nothing relative can be named then.
+    let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    Ok(Hello {
+        protocol: SOCKET_PROTOCOL,
+        face,
+        cwd: OsText::from(cwd.as_path()),
+        environment: std::env::vars_os()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        umask: crate::standard_streams::file_mask(),
+        pid: std::process::id(),
+    })
+}
+
+fn reach(how: How) -> Result<(UnixStream, Option<JoinHandle<()>>), AttachError> {
+    match how {
+        How::InProcess { guardian } => {
+            let (near, far) = UnixStream::pair().map_err(HelloError::from)?;
+            let thread = daemon::serve_in_process(far, guardian)
+                .map_err(|error| AttachError::Start(error.to_string()))?;
+            Ok((near, Some(thread)))
+        }
+        How::Shared => connect_or_start().map(|control| (control, None)),
+        How::SharedIfRunning => {
+            let folder = RuntimeFolder::open(&Places::from_environment())?;
+            let control = folder.connect()?.ok_or(AttachError::NotRunning)?;
+            Ok((control, None))
+        }
+    }
+}
+
+fn connect_or_start() -> Result<UnixStream, AttachError> {
+    let places = Places::from_environment();
+    let folder = RuntimeFolder::open(&places)?;
+    if let Some(control) = folder.connect()? {
+        return Ok(control);
+    }
+    // One of several faces starts the daemon while it holds this lock; the others wait for the lock and find it.
+    let _starting = folder.start_lock(START_TIMEOUT)?;
+    if let Some(control) = folder.connect()? {
+        return Ok(control);
+    }
+    let said = start_daemon()?;
+    match said.as_str() {
+        daemon::READY | daemon::ANOTHER => folder
+            .connect()?
+            .ok_or_else(|| AttachError::Start("it left at once".to_owned())),
+        said => {
+            let log = places.log_folder().map_or_else(String::new, |folder| {
+                format!("; its log is in {}", folder.display())
+            });
+            let reason = said
+                .strip_prefix("error ")
+                .unwrap_or("it ended before it was ready");
+            Err(AttachError::Start(format!("{reason}{log}")))
+        }
+    }
+}
+
+/// Starts the daemon and waits for the line that it says about its start; empty when it ended without one.
+fn start_daemon() -> Result<String, AttachError> {
+    let mut pipe =
+        binary::start_detached().map_err(|error| AttachError::Start(error.to_string()))?;
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let deadline = Instant::now() + START_TIMEOUT;
+    std::thread::spawn(move || {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while matches!(pipe.read(&mut byte), Ok(1)) && byte != *b"\n" {
+            line.push(byte[0]);
+        }
+        let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
+    });
+    receiver
+        .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        .map_err(|_| {
+            AttachError::Start(format!(
+                "it was not ready after {} s",
+                START_TIMEOUT.as_secs()
+            ))
+        })
+}
