@@ -34,42 +34,29 @@ pub struct ClientOffer {
 impl ClientOffer {
     /// Reads a capabilities object.
     pub(super) fn read(capabilities: &str) -> Result<Self, serde_json::Error> {
-        let is_true = |path: &[&str]| {
-            Ok::<bool, serde_json::Error>(lookup(capabilities, path)? == Some("true"))
+        let tree = Tree::read(capabilities, LEVELS)?;
+        let is_true = |path: &[&str]| tree.at(path) == Some("true");
+        let announced = |table: &[(&'static str, &[&str])]| {
+            let methods = table.iter().filter(|(_, path)| is_true(path));
+            methods.map(|(method, _)| *method).collect()
         };
-        let mut keys = BTreeSet::new();
-        for row in ROWS.iter().filter(|row| row.value == "true") {
-            if is_true(row.path)? {
-                keys.insert(row.key);
-            }
-        }
-        let mut messages = BTreeSet::new();
-        for (method, path) in SERVER_MESSAGES {
-            if is_true(path)? {
-                messages.insert(*method);
-            }
-        }
-        let mut registrations = BTreeSet::new();
-        for (method, path) in REGISTRATIONS {
-            if is_true(path)? {
-                registrations.insert(*method);
-            }
-        }
-        let formats = strings(lookup(
-            capabilities,
-            &["textDocument", "hover", "contentFormat"],
-        )?);
+        let formats = strings(tree.at(&["textDocument", "hover", "contentFormat"]));
         let has = |format: &str| formats.iter().any(|found| found == format);
         Ok(Self {
-            keys,
+            keys: ROWS
+                .iter()
+                .filter(|row| is_true(row.path))
+                .map(|row| row.key)
+                .collect(),
             hover: HoverFormats {
                 markdown: has("markdown"),
                 plaintext: has("plaintext"),
             },
-            messages,
-            registrations,
-            encodings: encodings(capabilities)?,
-            knows_lspool: lookup(capabilities, &["experimental", LSPOOL_MEMBER])?
+            messages: announced(SERVER_MESSAGES),
+            registrations: announced(REGISTRATIONS),
+            encodings: encodings(&tree),
+            knows_lspool: tree
+                .at(&["experimental", LSPOOL_MEMBER])
                 .is_some_and(|value| value != "null" && value != "false"),
         })
     }
@@ -108,44 +95,49 @@ impl ClientOffer {
     }
 }
 
-fn encodings(capabilities: &str) -> Result<BTreeSet<Encoding>, serde_json::Error> {
-    let mut found = BTreeSet::new();
-    for path in [
+fn encodings(tree: &Tree<'_>) -> BTreeSet<Encoding> {
+    let keys = [
         ["general", "positionEncodings"].as_slice(),
         ["offsetEncoding"].as_slice(),
-    ] {
-        let names = strings(lookup(capabilities, path)?);
-        found.extend(
-            names
-                .iter()
-                .filter_map(|name| Encoding::from_lsp_name(name)),
-        );
-    }
-    Ok(found)
+    ];
+    let names = keys.into_iter().flat_map(|path| strings(tree.at(path)));
+    names
+        .filter_map(|name| Encoding::from_lsp_name(&name))
+        .collect()
 }
 
-/// The value at the end of a path of members; `None` where the path ends early.
-fn lookup<'json>(
-    object: &'json str,
-    path: &[&str],
-) -> Result<Option<&'json str>, serde_json::Error> {
-    let mut value = object;
-    for name in path {
-        if !value.starts_with('{') {
-            return Ok(None);
+/// How many levels of members a key of any table lies below the top.
+const LEVELS: usize = 3;
+
+/// An object's members, read once for all look-ups.
+struct Tree<'json> {
+    json: &'json str,
+    members: Vec<(String, Tree<'json>)>,
+}
+
+impl<'json> Tree<'json> {
+    fn read(json: &'json str, levels: usize) -> Result<Self, serde_json::Error> {
+        let mut members = Vec::new();
+        if levels > 0 && json.starts_with('{') {
+            let spelled: Members<'json> = serde_json::from_str(json)?;
+            for member in spelled.0 {
+                if let Some(name) = member.name() {
+                    members.push((name, Self::read(member.value, levels - 1)?));
+                }
+            }
         }
-        let members: Members<'json> = serde_json::from_str(value)?;
-        let found = members
-            .0
-            .iter()
-            .rev()
-            .find(|member| member.name().as_deref() == Some(*name));
-        match found {
-            Some(member) => value = member.value,
-            None => return Ok(None),
-        }
+        Ok(Self { json, members })
     }
-    Ok(Some(value))
+
+    /// The value at the end of a path of members, the last of equal ones; `None` where the path ends early.
+    fn at(&self, path: &[&str]) -> Option<&'json str> {
+        let mut tree = self;
+        for name in path {
+            let found = tree.members.iter().rev().find(|(known, _)| known == name)?;
+            tree = &found.1;
+        }
+        Some(tree.json)
+    }
 }
 
 /// The strings of an array; none for anything else.
@@ -157,4 +149,19 @@ fn strings(json: Option<&str>) -> Vec<String> {
         .iter()
         .filter_map(|item| item.as_str().map(str::to_owned))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_table_looks_deeper_than_is_read() {
+        let rows = ROWS.iter().map(|row| row.path);
+        let methods = SERVER_MESSAGES
+            .iter()
+            .chain(REGISTRATIONS)
+            .map(|(_, path)| *path);
+        assert_eq!(rows.chain(methods).map(<[&str]>::len).max(), Some(LEVELS));
+    }
 }
