@@ -6,6 +6,8 @@
 mod announcement;
 mod change;
 mod client;
+#[cfg(test)]
+mod corpus;
 mod initialize;
 mod members;
 mod server;

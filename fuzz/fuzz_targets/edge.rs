@@ -1,0 +1,4 @@
+//! Feeds the fuzzer's bytes to the property `edge`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| lspool_fuzz::properties::edge(data));
