@@ -21,7 +21,7 @@ pub use error::ConfigError;
 pub use launch::{LaunchError, LaunchFacts, LaunchInput};
 pub use select::ServerMatch;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use decode::decode;
 
@@ -42,19 +42,22 @@ impl Registry {
     /// # Panics
     /// Never: the table is part of the program, and a test decodes it.
     pub fn builtin() -> Self {
+        static DECODED: LazyLock<Registry> = LazyLock::new(Registry::decode_builtin);
+        DECODED.clone()
+    }
+
+    fn decode_builtin() -> Self {
         let decoded = decode(BUILTIN, "builtin.toml", |_| None, None, &[])
             .expect("the built-in table is part of the program and a test decodes it");
         let defaults = decoded
             .defaults
             .expect("the built-in table has its defaults and a test decodes it");
-        let definitions = decoded
-            .servers
-            .into_iter()
-            .map(|server| Arc::new(server.definition))
-            .collect();
+        let definitions = decoded.servers.into_iter();
         Self {
             defaults: Arc::new(defaults),
-            definitions,
+            definitions: definitions
+                .map(|server| Arc::new(server.definition))
+                .collect(),
         }
     }
 
