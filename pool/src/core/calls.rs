@@ -25,20 +25,42 @@ impl Core {
             client.calls.insert(request, call);
         }
         let params = frame.message.params().map(str::to_owned);
-        out.push(Effect::Call { call, client: id, method: method.to_owned(), params });
+        out.push(Effect::Call {
+            call,
+            client: id,
+            method: method.to_owned(),
+            params,
+        });
     }
 
-    pub(super) fn call_done(&mut self, call: CallId, result: Result<String, Box<RpcError>>, out: &mut Vec<Effect>) {
-        let Some(id) = self.calls.remove(&call) else { return };
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        let Some(request) = client.calls.iter().find(|(_, at)| **at == call).map(|(request, _)| request.clone()) else {
+    pub(super) fn call_done(
+        &mut self,
+        call: CallId,
+        result: Result<String, Box<RpcError>>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(id) = self.calls.remove(&call) else {
+            return;
+        };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let Some(request) = client
+            .calls
+            .iter()
+            .find(|(_, at)| **at == call)
+            .map(|(request, _)| request.clone())
+        else {
             return;
         };
         client.calls.remove(&request);
         let message = match result {
             Ok(json) => Message::result(&request, &json),
             Err(error) => {
-                let data = error.data.as_ref().and_then(|data| serde_json::to_string(data).ok());
+                let data = error
+                    .data
+                    .as_ref()
+                    .and_then(|data| serde_json::to_string(data).ok());
                 Message::error(&request, error.code, &error.message, data.as_deref())
             }
         };
@@ -47,7 +69,9 @@ impl Core {
 
     /// Ends the calls of a connection that is gone.
     pub(super) fn abandon_calls(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         for call in std::mem::take(&mut client.calls).into_values() {
             self.calls.remove(&call);
             out.push(Effect::CancelCall { call });

@@ -12,17 +12,33 @@ impl Core {
     pub fn check(&self) {
         for (id, instance) in &self.instances {
             for client in &instance.clients {
-                let known = self.clients.get(client).is_some_and(|client| client.instances.contains(id));
-                assert!(known, "{id} has the client {client}, which does not have it");
+                let known = self
+                    .clients
+                    .get(client)
+                    .is_some_and(|client| client.instances.contains(id));
+                assert!(
+                    known,
+                    "{id} has the client {client}, which does not have it"
+                );
             }
             for (number, pending) in &instance.pending {
                 match &pending.requester {
                     Requester::Client(client, request) => {
-                        let owner = self.clients.get(client).and_then(|client| client.requests.get(request));
-                        assert_eq!(owner, Some(&(*id, *number)), "{id} has a request without an owner");
+                        let owner = self
+                            .clients
+                            .get(client)
+                            .and_then(|client| client.requests.get(request));
+                        assert_eq!(
+                            owner,
+                            Some(&(*id, *number)),
+                            "{id} has a request without an owner"
+                        );
                     }
                     Requester::Query(ticket) => {
-                        assert!(self.queries.contains_key(ticket), "{id} has a question of no query");
+                        assert!(
+                            self.queries.contains_key(ticket),
+                            "{id} has a question of no query"
+                        );
                     }
                     Requester::Initialize | Requester::Shutdown | Requester::Gone => {}
                 }
@@ -30,32 +46,57 @@ impl Core {
             for (uri, document) in &instance.documents {
                 assert!(document.is_held(), "{id} has {uri} open for nobody");
                 for client in &document.clients {
-                    let held = self.clients.get(client).is_some_and(|client| client.documents.contains_key(uri));
+                    let held = self
+                        .clients
+                        .get(client)
+                        .is_some_and(|client| client.documents.contains_key(uri));
                     assert!(held, "{id} has {uri} open for {client}, which has not");
                 }
             }
             for ticket in &instance.queries {
-                let here = self.queries.get(ticket).is_some_and(|query| query.instance == Some(*id));
+                let here = self
+                    .queries
+                    .get(ticket)
+                    .is_some_and(|query| query.instance == Some(*id));
                 assert!(here, "{id} has a query that is not there");
             }
             for job in instance.outbox.open_slots() {
-                assert!(self.jobs.contains_key(&job), "{id} has a slot without a job");
+                assert!(
+                    self.jobs.contains_key(&job),
+                    "{id} has a slot without a job"
+                );
             }
             for (client, number, _) in instance.asks.values() {
-                let asked = self.clients.get(client).is_some_and(|client| client.asked.contains_key(number));
-                assert!(asked, "{id} waits for an answer that {client} was not asked for");
+                let asked = self
+                    .clients
+                    .get(client)
+                    .is_some_and(|client| client.asked.contains_key(number));
+                assert!(
+                    asked,
+                    "{id} waits for an answer that {client} was not asked for"
+                );
             }
         }
         for (id, client) in &self.clients {
             for (target, number) in client.requests.values() {
-                let known = self.instances.get(target).is_some_and(|it| it.pending.contains_key(number));
+                let known = self
+                    .instances
+                    .get(target)
+                    .is_some_and(|it| it.pending.contains_key(number));
                 assert!(known, "{id} waits for an answer that nobody owes");
             }
             for call in client.calls.values() {
-                assert_eq!(self.calls.get(call), Some(id), "{id} waits for a call that is not there");
+                assert_eq!(
+                    self.calls.get(call),
+                    Some(id),
+                    "{id} waits for a call that is not there"
+                );
             }
             for job in client.outbox.open_slots() {
-                assert!(self.jobs.contains_key(&job), "{id} has a slot without a job");
+                assert!(
+                    self.jobs.contains_key(&job),
+                    "{id} has a slot without a job"
+                );
             }
         }
     }

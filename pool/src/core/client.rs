@@ -71,7 +71,11 @@ pub(super) const VERSIONS_KEPT: usize = 64;
 impl ClientDocument {
     pub(super) fn new(text: Text, version: Option<i64>) -> Self {
         let versions = VecDeque::from([(text.id, version)]);
-        Self { text, version, versions }
+        Self {
+            text,
+            version,
+            versions,
+        }
     }
 
     pub(super) fn replace(&mut self, text: Text, version: Option<i64>) {
@@ -85,7 +89,11 @@ impl ClientDocument {
 
     /// The client's version of a text: the latest one when it had the text more than once.
     pub(super) fn version_of(&self, text: TextId) -> Option<Option<i64>> {
-        self.versions.iter().rev().find(|(id, _)| *id == text).map(|(_, version)| *version)
+        self.versions
+            .iter()
+            .rev()
+            .find(|(id, _)| *id == text)
+            .map(|(_, version)| *version)
     }
 }
 
@@ -167,6 +175,9 @@ impl Client {
 
     /// The name for people: what the client said of itself, else its program.
     pub(super) fn display_name(&self) -> &str {
-        self.facts.as_ref().and_then(|facts| facts.client_name.as_deref()).unwrap_or(&self.name.name)
+        self.facts
+            .as_ref()
+            .and_then(|facts| facts.client_name.as_deref())
+            .unwrap_or(&self.name.name)
     }
 }

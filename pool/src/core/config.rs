@@ -66,10 +66,16 @@ impl CoreConfig {
     pub(super) fn definition_of(&self, program: &Path) -> Option<Arc<Definition>> {
         let name = program.file_name()?.to_str()?;
         // A program that carries its version (`clangd-19`) is the one without it.
-        let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.').trim_end_matches('-');
+        let bare = name
+            .trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
+            .trim_end_matches('-');
         let named = |wanted: &str| {
             self.registry.definitions().iter().find(|definition| {
-                definition.commands.iter().filter_map(|command| command.first()).any(|program| program == wanted)
+                definition
+                    .commands
+                    .iter()
+                    .filter_map(|command| command.first())
+                    .any(|program| program == wanted)
             })
         };
         named(name).or_else(|| named(bare)).cloned()

@@ -52,14 +52,31 @@ impl Core {
     }
 
     pub(super) fn client_opens(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
-        let Decoded::Open { uri, language, version, version_span, text } = frame.decoded else { return };
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Decoded::Open {
+            uri,
+            language,
+            version,
+            version_span,
+            text,
+        } = frame.decoded
+        else {
+            return;
+        };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         if client.documents.contains_key(&uri) {
             tracing::warn!(client = %id, uri, "a document was opened twice; the second text replaces the first");
         }
-        client.documents.insert(uri.clone(), ClientDocument::new(text.clone(), version));
-        let Some(target) = self.first_instance(id) else { return };
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        client
+            .documents
+            .insert(uri.clone(), ClientDocument::new(text.clone(), version));
+        let Some(target) = self.first_instance(id) else {
+            return;
+        };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if let Some(document) = instance.documents.get_mut(&uri) {
             document.clients.insert(id);
             if document.text.id != text.id {
@@ -85,18 +102,37 @@ impl Core {
     }
 
     pub(super) fn client_changes(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
-        let Decoded::Change { uri, version, version_span, before, text } = frame.decoded else { return };
+        let Decoded::Change {
+            uri,
+            version,
+            version_span,
+            before,
+            text,
+        } = frame.decoded
+        else {
+            return;
+        };
         let (Some(before), Some(text)) = (before, text) else {
             let message = format!("lspool dropped textDocument/didChange: {uri} is not open");
             return self.tell_client(id, 2, &message, out);
         };
-        if let Some(document) = self.clients.get_mut(&id).and_then(|client| client.documents.get_mut(&uri)) {
+        if let Some(document) = self
+            .clients
+            .get_mut(&id)
+            .and_then(|client| client.documents.get_mut(&uri))
+        {
             document.replace(text.clone(), version);
         }
-        let Some(target) = self.first_instance(id) else { return };
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(target) = self.first_instance(id) else {
+            return;
+        };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let (serves, stalled) = (instance.serves(), instance.stalled);
-        let Some(document) = instance.documents.get_mut(&uri) else { return };
+        let Some(document) = instance.documents.get_mut(&uri) else {
+            return;
+        };
         if !serves || stalled {
             document.advance(text);
             document.behind = true;
@@ -111,8 +147,12 @@ impl Core {
     }
 
     pub(super) fn client_closes(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
-        let Decoded::Close { uri } = &frame.decoded else { return };
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Decoded::Close { uri } = &frame.decoded else {
+            return;
+        };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         if client.documents.remove(uri).is_none() {
             tracing::debug!(client = %id, uri, "a document that was not open was closed");
         }
@@ -130,8 +170,12 @@ impl Core {
         message: Option<Outgoing>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
-        let Some(document) = instance.documents.get_mut(uri) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
+        let Some(document) = instance.documents.get_mut(uri) else {
+            return;
+        };
         if !document.clients.remove(&id) {
             return;
         }
@@ -149,21 +193,42 @@ impl Core {
         message: Option<Outgoing>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
-        let Some(document) = instance.documents.remove(uri) else { return };
-        instance.closed_versions.insert(uri.to_owned(), document.version);
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
+        let Some(document) = instance.documents.remove(uri) else {
+            return;
+        };
+        instance
+            .closed_versions
+            .insert(uri.to_owned(), document.version);
         let message = message.unwrap_or_else(|| {
-            let params = format!(r#"{{"textDocument":{{"uri":{}}}}}"#, crate::wire::quoted(uri));
+            let params = format!(
+                r#"{{"textDocument":{{"uri":{}}}}}"#,
+                crate::wire::quoted(uri)
+            );
             Message::notification("textDocument/didClose", &params).into()
         });
         self.send_document(target, message, out);
     }
 
     pub(super) fn client_saves(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
-        let Decoded::Save { uri } = &frame.decoded else { return };
-        let Some(target) = self.first_instance(id) else { return };
-        let text = self.clients.get(&id).and_then(|client| client.documents.get(uri)).map(|it| it.text.clone());
-        let told = self.instances.get(&target).and_then(|instance| instance.documents.get(uri)).map(|it| it.text.id);
+        let Decoded::Save { uri } = &frame.decoded else {
+            return;
+        };
+        let Some(target) = self.first_instance(id) else {
+            return;
+        };
+        let text = self
+            .clients
+            .get(&id)
+            .and_then(|client| client.documents.get(uri))
+            .map(|it| it.text.clone());
+        let told = self
+            .instances
+            .get(&target)
+            .and_then(|instance| instance.documents.get(uri))
+            .map(|it| it.text.id);
         if let (Some(text), Some(told)) = (text, told)
             && text.id != told
         {
@@ -173,13 +238,24 @@ impl Core {
     }
 
     /// Switches the server to each of a client's texts that it does not have.
-    pub(super) fn show_texts_of(&mut self, id: ClientId, target: InstanceId, out: &mut Vec<Effect>) {
-        let (Some(client), Some(instance)) = (self.clients.get(&id), self.instances.get(&target)) else { return };
+    pub(super) fn show_texts_of(
+        &mut self,
+        id: ClientId,
+        target: InstanceId,
+        out: &mut Vec<Effect>,
+    ) {
+        let (Some(client), Some(instance)) = (self.clients.get(&id), self.instances.get(&target))
+        else {
+            return;
+        };
         let differing: Vec<(String, Text)> = client
             .documents
             .iter()
             .filter(|(uri, mine)| {
-                instance.documents.get(*uri).is_some_and(|document| document.text.id != mine.text.id)
+                instance
+                    .documents
+                    .get(*uri)
+                    .is_some_and(|document| document.text.id != mine.text.id)
             })
             .map(|(uri, mine)| (uri.clone(), mine.text.clone()))
             .collect();
@@ -189,8 +265,17 @@ impl Core {
     }
 
     /// Gives the server the text of the holder that was active last, so that it never keeps one that is gone.
-    pub(super) fn show_last_active(&mut self, target: InstanceId, uri: &str, out: &mut Vec<Effect>) {
-        let Some(document) = self.instances.get(&target).and_then(|instance| instance.documents.get(uri)) else {
+    pub(super) fn show_last_active(
+        &mut self,
+        target: InstanceId,
+        uri: &str,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(document) = self
+            .instances
+            .get(&target)
+            .and_then(|instance| instance.documents.get(uri))
+        else {
             return;
         };
         let latest = document
@@ -208,11 +293,24 @@ impl Core {
     }
 
     /// Leads the server from its text of a document to another by one change.
-    pub(super) fn switch(&mut self, target: InstanceId, uri: &str, text: Text, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
-        let incremental = instance.facts.as_ref().is_some_and(|facts| facts.sync_kind == 2);
+    pub(super) fn switch(
+        &mut self,
+        target: InstanceId,
+        uri: &str,
+        text: Text,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
+        let incremental = instance
+            .facts
+            .as_ref()
+            .is_some_and(|facts| facts.sync_kind == 2);
         let told = instance.serves() && !instance.stalled;
-        let Some(document) = instance.documents.get_mut(uri) else { return };
+        let Some(document) = instance.documents.get_mut(uri) else {
+            return;
+        };
         let before = document.text.clone();
         document.advance(text.clone());
         if !told {
@@ -220,13 +318,25 @@ impl Core {
             return;
         }
         let version = document.version;
-        let work = Job::Change { uri: uri.to_owned(), version, before, after: text, incremental };
+        let work = Job::Change {
+            uri: uri.to_owned(),
+            version,
+            before,
+            after: text,
+            incremental,
+        };
         self.compose(target, work, out);
     }
 
     /// Sends the document message that a job composes, in its place.
     pub(super) fn compose(&mut self, target: InstanceId, work: Job, out: &mut Vec<Effect>) {
-        let Some(generation) = self.instances.get(&target).map(|instance| instance.generation) else { return };
+        let Some(generation) = self
+            .instances
+            .get(&target)
+            .map(|instance| instance.generation)
+        else {
+            return;
+        };
         let job = self.job(JobOwner::Compose(target, generation), work, out);
         if let Some(instance) = self.instances.get_mut(&target) {
             instance.outbox.reserve(job);
@@ -241,14 +351,20 @@ impl Core {
         message: Outgoing,
         out: &mut Vec<Effect>,
     ) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if instance.generation == generation {
-            instance.outbox.fill(Link::Server(target, generation), job, message, out);
+            instance
+                .outbox
+                .fill(Link::Server(target, generation), job, message, out);
         }
     }
 
     fn send_document(&mut self, target: InstanceId, message: Outgoing, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if instance.serves() {
             let link = instance.link();
             instance.outbox.push(link, message, self.now, out);
@@ -258,7 +374,9 @@ impl Core {
 
     /// After a stall: one whole text for each document whose changes the server missed.
     pub(super) fn resend_missed_changes(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let missed: Vec<(String, i64, Text)> = instance
             .documents
             .iter_mut()
@@ -269,14 +387,22 @@ impl Core {
             })
             .collect();
         for (uri, version, after) in missed {
-            let work = Job::Change { uri, version, before: after.clone(), after, incremental: false };
+            let work = Job::Change {
+                uri,
+                version,
+                before: after.clone(),
+                after,
+                incremental: false,
+            };
             self.compose(target, work, out);
         }
     }
 
     /// Opens at a new process every document that its predecessor had open.
     pub(super) fn reopen_documents(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let documents: Vec<Job> = instance
             .documents
             .iter_mut()
@@ -300,7 +426,12 @@ impl Core {
     }
 
     /// Takes all holds of a client off an instance's documents.
-    pub(super) fn release_documents(&mut self, id: ClientId, target: InstanceId, out: &mut Vec<Effect>) {
+    pub(super) fn release_documents(
+        &mut self,
+        id: ClientId,
+        target: InstanceId,
+        out: &mut Vec<Effect>,
+    ) {
         let uris: Vec<String> = match self.instances.get(&target) {
             Some(instance) => instance
                 .documents
@@ -317,7 +448,12 @@ impl Core {
 }
 
 /// The message with the pool's version, untouched where the client's is the same.
-fn with_version(message: &Message, sent: Option<i64>, span: Option<Range<usize>>, told: i64) -> Outgoing {
+fn with_version(
+    message: &Message,
+    sent: Option<i64>,
+    span: Option<Range<usize>>,
+    told: i64,
+) -> Outgoing {
     match span {
         Some(span) if sent != Some(told) => spliced(message, &mut vec![(span, told.to_string())]),
         _ => message.clone().into(),

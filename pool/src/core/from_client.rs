@@ -25,7 +25,10 @@ impl Core {
         self.next.activity += 1;
         let activity = self.next.activity;
         let Some(client) = self.clients.get_mut(&id) else {
-            return out.push(Effect::Release { link: Link::Client(id), credit: frame.credit });
+            return out.push(Effect::Release {
+                link: Link::Client(id),
+                credit: frame.credit,
+            });
         };
         client.activity = activity;
         if acts_at_once(&frame) {
@@ -42,7 +45,13 @@ impl Core {
     /// Serves parked frames in order until one must go on waiting.
     pub(super) fn unpark_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
         loop {
-            let Some(head) = self.clients.get(&id).and_then(|client| client.parked.front().cloned()) else { return };
+            let Some(head) = self
+                .clients
+                .get(&id)
+                .and_then(|client| client.parked.front().cloned())
+            else {
+                return;
+            };
             if !self.can_serve(id, &head) {
                 return;
             }
@@ -55,20 +64,27 @@ impl Core {
 
     /// Whether the head of a client's link can be acted on now.
     fn can_serve(&self, id: ClientId, frame: &Frame) -> bool {
-        let Some(client) = self.clients.get(&id) else { return true };
+        let Some(client) = self.clients.get(&id) else {
+            return true;
+        };
         let method = frame.message.method();
         let method = method.as_deref().unwrap_or_default();
         match client.phase {
             Phase::New | Phase::ShutDown | Phase::Closing => true,
             Phase::Initializing => method == "initialize",
             Phase::Answered => {
-                method.starts_with(OWN_METHODS) || matches!(method, "initialized" | "initialize" | "shutdown")
+                method.starts_with(OWN_METHODS)
+                    || matches!(method, "initialized" | "initialize" | "shutdown")
             }
             Phase::Live => {
                 if method.starts_with(OWN_METHODS) || method == "shutdown" {
                     return true;
                 }
-                let Some(instance) = client.instances.first().and_then(|target| self.instances.get(target)) else {
+                let Some(instance) = client
+                    .instances
+                    .first()
+                    .and_then(|target| self.instances.get(target))
+                else {
                     return true;
                 };
                 instance.stalled
@@ -85,7 +101,10 @@ impl Core {
             (_, Kind::Response | Kind::ErrorResponse) => self.answer_from_client(id, &frame, out),
             _ => self.exit_from_client(id, out),
         }
-        out.push(Effect::Release { link: Link::Client(id), credit });
+        out.push(Effect::Release {
+            link: Link::Client(id),
+            credit,
+        });
     }
 
     fn serve(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
@@ -94,15 +113,29 @@ impl Core {
             Kind::Request => self.serve_request(id, frame, out),
             _ => self.serve_notification(id, frame, out),
         }
-        out.push(Effect::Release { link: Link::Client(id), credit });
+        out.push(Effect::Release {
+            link: Link::Client(id),
+            credit,
+        });
     }
 
     fn serve_request(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
-        let Some(request) = frame.message.id().cloned() else { return };
-        let Some(client) = self.clients.get(&id) else { return };
-        let method = frame.message.method().map(|method| method.into_owned()).unwrap_or_default();
+        let Some(request) = frame.message.id().cloned() else {
+            return;
+        };
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let method = frame
+            .message
+            .method()
+            .map(|method| method.into_owned())
+            .unwrap_or_default();
         if client.requests.contains_key(&request) || client.calls.contains_key(&request) {
-            let text = format!("the id {} is that of a request still in flight", request.raw());
+            let text = format!(
+                "the id {} is that of a request still in flight",
+                request.raw()
+            );
             return self.answer_error(id, &request, INVALID_REQUEST, &text, out);
         }
         if let Decoded::Malformed(text) = &frame.decoded {
@@ -112,7 +145,13 @@ impl Core {
         match (client.phase, method.as_str()) {
             (Phase::New, "initialize") => match frame.decoded {
                 Decoded::Initialize(facts) => self.initialize(id, request, facts, out),
-                _ => self.answer_error(id, &request, INVALID_PARAMS, "initialize has no params object", out),
+                _ => self.answer_error(
+                    id,
+                    &request,
+                    INVALID_PARAMS,
+                    "initialize has no params object",
+                    out,
+                ),
             },
             (Phase::New, _) => {
                 let text = format!("{method} came before initialize");
@@ -123,12 +162,22 @@ impl Core {
                 self.answer_error(id, &request, INVALID_REQUEST, &text, out);
             }
             (_, "initialize") => {
-                self.answer_error(id, &request, INVALID_REQUEST, "initialize was already sent on this connection", out);
+                self.answer_error(
+                    id,
+                    &request,
+                    INVALID_REQUEST,
+                    "initialize was already sent on this connection",
+                    out,
+                );
             }
             (_, "shutdown") => self.shutdown_from_client(id, &request, out),
-            (_, own) if own.starts_with(OWN_METHODS) => self.call_from_client(id, request, own, &frame, out),
+            (_, own) if own.starts_with(OWN_METHODS) => {
+                self.call_from_client(id, request, own, &frame, out)
+            }
             (_, _) if matches!(client.face, ClientFace::Harness { .. }) => {
-                let text = format!("{method} is not a method of a connection without a server; lspool/* and document sync are");
+                let text = format!(
+                    "{method} is not a method of a connection without a server; lspool/* and document sync are"
+                );
                 self.answer_error(id, &request, METHOD_NOT_FOUND, &text, out);
             }
             (_, _) => self.forward_request(id, request, method, frame, out),
@@ -136,13 +185,21 @@ impl Core {
     }
 
     fn serve_notification(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get(&id) else { return };
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
         let harness = matches!(client.face, ClientFace::Harness { .. });
-        let method = frame.message.method().map(|method| method.into_owned()).unwrap_or_default();
+        let method = frame
+            .message
+            .method()
+            .map(|method| method.into_owned())
+            .unwrap_or_default();
         match client.phase {
             // LSP: a notification before `initialize` is dropped, and after `shutdown` only `exit` counts.
             Phase::New | Phase::Initializing | Phase::ShutDown | Phase::Closing => return,
-            Phase::Answered if method == "initialized" => return self.client_initialized(id, &frame, out),
+            Phase::Answered if method == "initialized" => {
+                return self.client_initialized(id, &frame, out);
+            }
             Phase::Answered => return,
             Phase::Live => {}
         }
@@ -170,20 +227,31 @@ impl Core {
     }
 
     fn shutdown_from_client(&mut self, id: ClientId, request: &RawId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         client.phase = Phase::ShutDown;
         client.exit_code = 0;
         self.send_to_client(id, Message::result(request, "null").into(), out);
     }
 
     fn exit_from_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get(&id) else { return };
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
         let code = client.exit_code;
         self.close_client(id, code, out);
     }
 
     /// Answers a client's request with an error of the pool's own.
-    pub(super) fn answer_error(&mut self, id: ClientId, request: &RawId, code: i64, text: &str, out: &mut Vec<Effect>) {
+    pub(super) fn answer_error(
+        &mut self,
+        id: ClientId,
+        request: &RawId,
+        code: i64,
+        text: &str,
+        out: &mut Vec<Effect>,
+    ) {
         self.send_to_client(id, Message::error(request, code, text, None).into(), out);
     }
 
@@ -198,31 +266,85 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let data = format!(r#"{{"code":"{code}","retryable":{retryable}}}"#);
-        self.send_to_client(id, Message::error(request, REQUEST_FAILED, text, Some(&data)).into(), out);
+        self.send_to_client(
+            id,
+            Message::error(request, REQUEST_FAILED, text, Some(&data)).into(),
+            out,
+        );
     }
 
     /// Tells a client something with `window/logMessage`; `kind` is the protocol's message type.
-    pub(super) fn tell_client(&mut self, id: ClientId, kind: u8, text: &str, out: &mut Vec<Effect>) {
-        let params = format!(r#"{{"type":{kind},"message":{}}}"#, crate::wire::quoted(text));
-        self.send_to_client(id, Outgoing::from(Message::notification("window/logMessage", &params)), out);
+    pub(super) fn tell_client(
+        &mut self,
+        id: ClientId,
+        kind: u8,
+        text: &str,
+        out: &mut Vec<Effect>,
+    ) {
+        let params = format!(
+            r#"{{"type":{kind},"message":{}}}"#,
+            crate::wire::quoted(text)
+        );
+        self.send_to_client(
+            id,
+            Outgoing::from(Message::notification("window/logMessage", &params)),
+            out,
+        );
     }
 
-    pub(super) fn bad_frame(&mut self, link: Link, fault: FrameFault, credit: u32, out: &mut Vec<Effect>) {
+    pub(super) fn bad_frame(
+        &mut self,
+        link: Link,
+        fault: FrameFault,
+        credit: u32,
+        out: &mut Vec<Effect>,
+    ) {
         match (link, fault) {
             (_, FrameFault::Skipped { total, sample }) => {
-                tracing::warn!(?link, total, sample, "bytes outside any message were skipped");
+                tracing::warn!(
+                    ?link,
+                    total,
+                    sample,
+                    "bytes outside any message were skipped"
+                );
             }
-            (Link::Client(id), FrameFault::NotAMessage { id: Some(answer), is_answer: true, text, .. }) => {
+            (
+                Link::Client(id),
+                FrameFault::NotAMessage {
+                    id: Some(answer),
+                    is_answer: true,
+                    text,
+                    ..
+                },
+            ) => {
                 self.fail_answer_of_client(id, &answer, &text, out);
             }
-            (Link::Client(id), FrameFault::NotAMessage { id: request, code, text, .. }) => {
+            (
+                Link::Client(id),
+                FrameFault::NotAMessage {
+                    id: request,
+                    code,
+                    text,
+                    ..
+                },
+            ) => {
                 let request = request.unwrap_or_else(RawId::null);
                 self.answer_error(id, &request, code, &text, out);
             }
-            (Link::Client(id), FrameFault::TooLarge { id: request, is_answer, length, cap }) => {
+            (
+                Link::Client(id),
+                FrameFault::TooLarge {
+                    id: request,
+                    is_answer,
+                    length,
+                    cap,
+                },
+            ) => {
                 let text = format!("a message of {length} bytes is over the limit of {cap} bytes");
                 match request {
-                    Some(request) if !is_answer => self.answer_failure(id, &request, "LIMIT_EXCEEDED", false, &text, out),
+                    Some(request) if !is_answer => {
+                        self.answer_failure(id, &request, "LIMIT_EXCEEDED", false, &text, out)
+                    }
                     Some(answer) => self.fail_answer_of_client(id, &answer, &text, out),
                     None => tracing::warn!(client = %id, text, "a notification was dropped"),
                 }
@@ -239,5 +361,6 @@ impl Core {
 fn acts_at_once(frame: &Frame) -> bool {
     matches!(frame.decoded, Decoded::Cancel { .. })
         || matches!(frame.message.kind(), Kind::Response | Kind::ErrorResponse)
-        || (frame.message.kind() == Kind::Notification && frame.message.method().as_deref() == Some("exit"))
+        || (frame.message.kind() == Kind::Notification
+            && frame.message.method().as_deref() == Some("exit"))
 }

@@ -18,12 +18,21 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let link = Link::Server(target, generation);
-        let Some(instance) = self.instances.get_mut(&target).filter(|it| it.generation == generation) else {
-            return out.push(Effect::Release { link, credit: frame.credit });
+        let Some(instance) = self
+            .instances
+            .get_mut(&target)
+            .filter(|it| it.generation == generation)
+        else {
+            return out.push(Effect::Release {
+                link,
+                credit: frame.credit,
+            });
         };
         let early = matches!(instance.phase, Phase::Starting | Phase::Initializing);
         let waits = match frame.message.kind() {
-            Kind::Response | Kind::ErrorResponse => !self.is_for_the_pool(target, &frame) && self.must_wait(target),
+            Kind::Response | Kind::ErrorResponse => {
+                !self.is_for_the_pool(target, &frame) && self.must_wait(target)
+            }
             // Before the initialize answer nobody but the pool can be asked.
             Kind::Request => !early && self.must_wait(target),
             Kind::Notification => early || self.must_wait(target),
@@ -40,27 +49,41 @@ impl Core {
     /// Serves parked frames of a server until its only client is full again.
     pub(super) fn unpark_server(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
         loop {
-            let Some(instance) = self.instances.get_mut(&target) else { return };
+            let Some(instance) = self.instances.get_mut(&target) else {
+                return;
+            };
             if matches!(instance.phase, Phase::Starting | Phase::Initializing) {
                 return;
             }
             if instance.parked.is_empty() || self.only_client_is_full(target) {
                 return;
             }
-            let Some(frame) = self.instances.get_mut(&target).and_then(|it| it.parked.pop_front()) else { return };
+            let Some(frame) = self
+                .instances
+                .get_mut(&target)
+                .and_then(|it| it.parked.pop_front())
+            else {
+                return;
+            };
             self.serve_server_frame(target, frame, out);
         }
     }
 
     pub(super) fn unpark_servers_of(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let targets = self.clients.get(&id).map(|client| client.instances.clone()).unwrap_or_default();
+        let targets = self
+            .clients
+            .get(&id)
+            .map(|client| client.instances.clone())
+            .unwrap_or_default();
         for target in targets {
             self.unpark_server(target, out);
         }
     }
 
     fn serve_server_frame(&mut self, target: InstanceId, frame: Frame, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get(&target) else { return };
+        let Some(instance) = self.instances.get(&target) else {
+            return;
+        };
         let link = instance.link();
         let credit = frame.credit;
         match frame.message.kind() {
@@ -72,17 +95,22 @@ impl Core {
     }
 
     fn must_wait(&self, target: InstanceId) -> bool {
-        self.instances.get(&target).is_some_and(|instance| !instance.parked.is_empty())
+        self.instances
+            .get(&target)
+            .is_some_and(|instance| !instance.parked.is_empty())
             || self.only_client_is_full(target)
     }
 
     /// Whether back-pressure may reach the server: it has one client, and that one is full.
     fn only_client_is_full(&self, target: InstanceId) -> bool {
-        let Some(instance) = self.instances.get(&target) else { return false };
+        let Some(instance) = self.instances.get(&target) else {
+            return false;
+        };
         match instance.clients.as_slice() {
-            [only] if instance.queries.is_empty() => {
-                self.clients.get(only).is_some_and(|client| client.outbox.is_full())
-            }
+            [only] if instance.queries.is_empty() => self
+                .clients
+                .get(only)
+                .is_some_and(|client| client.outbox.is_full()),
             _ => false,
         }
     }
@@ -100,16 +128,18 @@ impl Core {
     pub(super) fn is_shared(&self, id: ClientId) -> bool {
         self.clients.get(&id).is_some_and(|client| {
             client.instances.iter().any(|target| {
-                self.instances
-                    .get(target)
-                    .is_some_and(|instance| instance.clients.len() > 1 || !instance.queries.is_empty())
+                self.instances.get(target).is_some_and(|instance| {
+                    instance.clients.len() > 1 || !instance.queries.is_empty()
+                })
             })
         })
     }
 
     /// A full client pushes back on its own server; one that shares is let go before it harms the others.
     pub(super) fn client_is_full(&mut self, id: ClientId, shared: bool, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get(&id) else { return };
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
         if !shared || client.is_closing() {
             return;
         }
@@ -117,23 +147,37 @@ impl Core {
             tracing::warn!(client = %id, bytes = client.outbox.bytes(), "a client that does not read was disconnected");
             self.drop_client(id, out);
         } else {
-            let at = client.outbox.last_progress().after(self.config.limits.hung_ms);
-            out.push(Effect::SetTimer { timer: Timer::ClientProgress(id), at });
+            let at = client
+                .outbox
+                .last_progress()
+                .after(self.config.limits.hung_ms);
+            out.push(Effect::SetTimer {
+                timer: Timer::ClientProgress(id),
+                at,
+            });
         }
     }
 
     pub(super) fn client_progress_timer(&mut self, id: ClientId, out: &mut Vec<Effect>) {
         let shared = self.is_shared(id);
-        let Some(client) = self.clients.get(&id) else { return };
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
         if !shared || !client.outbox.is_full() {
             return;
         }
-        let due = client.outbox.last_progress().after(self.config.limits.hung_ms);
+        let due = client
+            .outbox
+            .last_progress()
+            .after(self.config.limits.hung_ms);
         if self.now >= due {
             tracing::warn!(client = %id, "a full client made no progress and was disconnected");
             self.drop_client(id, out);
         } else {
-            out.push(Effect::SetTimer { timer: Timer::ClientProgress(id), at: due });
+            out.push(Effect::SetTimer {
+                timer: Timer::ClientProgress(id),
+                at: due,
+            });
         }
     }
 
@@ -144,14 +188,32 @@ impl Core {
         fault: &FrameFault,
         out: &mut Vec<Effect>,
     ) {
-        let Some(instance) = self.instances.get(&target).filter(|it| it.generation == generation) else { return };
+        let Some(instance) = self
+            .instances
+            .get(&target)
+            .filter(|it| it.generation == generation)
+        else {
+            return;
+        };
         let server = instance.server.clone();
         match fault {
-            FrameFault::TooLarge { id: Some(id), is_answer: true, length, cap } => {
-                let text = format!("the answer of {server} has {length} bytes and is over the limit of {cap} bytes");
+            FrameFault::TooLarge {
+                id: Some(id),
+                is_answer: true,
+                length,
+                cap,
+            } => {
+                let text = format!(
+                    "the answer of {server} has {length} bytes and is over the limit of {cap} bytes"
+                );
                 self.fail_answer_of_server(target, id, "LIMIT_EXCEEDED", &text, out);
             }
-            FrameFault::NotAMessage { id: Some(id), is_answer: true, text, .. } => {
+            FrameFault::NotAMessage {
+                id: Some(id),
+                is_answer: true,
+                text,
+                ..
+            } => {
                 let text = format!("the answer of {server} cannot be read: {text}");
                 self.fail_answer_of_server(target, id, "LSP_MALFORMED_RESPONSE", &text, out);
             }
@@ -165,10 +227,21 @@ impl Core {
         }
     }
 
-    fn fail_answer_of_server(&mut self, target: InstanceId, id: &RawId, code: &str, text: &str, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+    fn fail_answer_of_server(
+        &mut self,
+        target: InstanceId,
+        id: &RawId,
+        code: &str,
+        text: &str,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let Some(number) = id.as_u64() else { return };
-        let Some(pending) = instance.pending.remove(&number) else { return };
+        let Some(pending) = instance.pending.remove(&number) else {
+            return;
+        };
         for token in &pending.tokens {
             instance.client_tokens.remove(token);
         }
@@ -187,13 +260,43 @@ impl Core {
     }
 
     /// A server's own requests and what it tells.
-    fn notification_from_server(&mut self, target: InstanceId, frame: &Frame, out: &mut Vec<Effect>) {
+    fn notification_from_server(
+        &mut self,
+        target: InstanceId,
+        frame: &Frame,
+        out: &mut Vec<Effect>,
+    ) {
         match &frame.decoded {
-            Decoded::Diagnostics { uri, version, version_span, .. } => {
-                self.publish(target, uri, *version, version_span.clone(), &frame.message, out);
+            Decoded::Diagnostics {
+                uri,
+                version,
+                version_span,
+                ..
+            } => {
+                self.publish(
+                    target,
+                    uri,
+                    *version,
+                    version_span.clone(),
+                    &frame.message,
+                    out,
+                );
             }
-            Decoded::Progress { token, phase, message, percentage } => {
-                self.progress_from_server(target, token, phase, message.as_deref(), *percentage, frame, out);
+            Decoded::Progress {
+                token,
+                phase,
+                message,
+                percentage,
+            } => {
+                self.progress_from_server(
+                    target,
+                    token,
+                    phase,
+                    message.as_deref(),
+                    *percentage,
+                    frame,
+                    out,
+                );
             }
             Decoded::ServerStatus { quiescent, .. } => {
                 let quiescent = *quiescent;
@@ -205,12 +308,16 @@ impl Core {
             }
             Decoded::Log { message } => {
                 if let Some(instance) = self.instances.get_mut(&target) {
-                    instance.readiness.logged(self.now, message, instance.definition.as_deref());
+                    instance
+                        .readiness
+                        .logged(self.now, message, instance.definition.as_deref());
                 }
                 self.tell_all(target, &frame.message, out);
                 self.pump_queries(target, out);
             }
-            Decoded::Cancel { id, span } => self.server_cancels(target, id, span, &frame.message, out),
+            Decoded::Cancel { id, span } => {
+                self.server_cancels(target, id, span, &frame.message, out)
+            }
             _ => self.tell_all(target, &frame.message, out),
         }
     }

@@ -23,7 +23,13 @@ pub(super) const INVALID_REQUEST: i64 = -32600;
 pub(super) const REQUEST_FAILED: i64 = -32803;
 
 impl Core {
-    pub(super) fn client_opened(&mut self, id: ClientId, face: ClientFace, name: ClientName, out: &mut Vec<Effect>) {
+    pub(super) fn client_opened(
+        &mut self,
+        id: ClientId,
+        face: ClientFace,
+        name: ClientName,
+        out: &mut Vec<Effect>,
+    ) {
         let client = Client::new(face, name, self.config.limits.outbox_bytes, self.now);
         self.clients.insert(id, client);
         if self.shutting_down {
@@ -32,8 +38,16 @@ impl Core {
     }
 
     /// Serves the first `initialize` of a client.
-    pub(super) fn initialize(&mut self, id: ClientId, request: RawId, facts: Box<InitializeFacts>, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+    pub(super) fn initialize(
+        &mut self,
+        id: ClientId,
+        request: RawId,
+        facts: Box<InitializeFacts>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         client.phase = Phase::Initializing;
         client.initialize_id = Some(request);
         let options_digest = facts.options_digest;
@@ -53,7 +67,13 @@ impl Core {
                     .and_then(|program| self.config.definition_of(program.as_ref()))
                     .map(|definition| definition.identity_env.clone())
                     .unwrap_or_default();
-                let work = Job::Launch { client: id, argv, options_digest, folder, identity_environment };
+                let work = Job::Launch {
+                    client: id,
+                    argv,
+                    options_digest,
+                    folder,
+                    identity_environment,
+                };
                 self.job(JobOwner::Launch(id), work, out);
             }
         }
@@ -65,7 +85,9 @@ impl Core {
         result: Result<Box<LaunchOutcome>, LaunchRefusal>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         match result {
             Err(refusal) => {
                 let text = refusal.text.clone();
@@ -80,11 +102,19 @@ impl Core {
 
     /// Gives a client the instance with its identity, started if there is none.
     fn join_or_start(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get(&id) else { return };
-        let (Some(facts), Some(outcome)) = (client.facts.as_ref(), client.launch.as_ref()) else { return };
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let (Some(facts), Some(outcome)) = (client.facts.as_ref(), client.launch.as_ref()) else {
+            return;
+        };
         let identity = Identity {
             launch: outcome.facts.clone(),
-            folders: facts.folders.iter().map(|folder| comparable_folder(folder)).collect(),
+            folders: facts
+                .folders
+                .iter()
+                .map(|folder| comparable_folder(folder))
+                .collect(),
             profile: facts.raised.digest,
         };
         let running = self
@@ -99,13 +129,23 @@ impl Core {
         self.attach(id, target, out);
     }
 
-    fn start_for_client(&mut self, id: ClientId, identity: Identity, out: &mut Vec<Effect>) -> InstanceId {
+    fn start_for_client(
+        &mut self,
+        id: ClientId,
+        identity: Identity,
+        out: &mut Vec<Effect>,
+    ) -> InstanceId {
         let client = &self.clients[&id];
         let (facts, outcome) = match (client.facts.as_ref(), client.launch.as_ref()) {
             (Some(facts), Some(outcome)) => (facts, outcome),
-            _ => unreachable!("a client starts a server only with its facts and its launch resolved"),
+            _ => {
+                unreachable!("a client starts a server only with its facts and its launch resolved")
+            }
         };
-        let definition = outcome.argv.first().and_then(|program| self.config.definition_of(program.as_ref()));
+        let definition = outcome
+            .argv
+            .first()
+            .and_then(|program| self.config.definition_of(program.as_ref()));
         let launch = ServerLaunch {
             argv: outcome.argv.clone(),
             cwd: outcome.cwd.clone(),
@@ -126,24 +166,39 @@ impl Core {
     }
 
     fn attach(&mut self, id: ClientId, target: InstanceId, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         instance.clients.push(id);
         instance.had_only_queries = false;
         if let Some(client) = self.clients.get_mut(&id) {
             client.instances.push(target);
         }
         self.use_instance(target, out);
-        let facts = self.instances.get(&target).filter(|instance| instance.serves()).and_then(|it| it.facts.clone());
+        let facts = self
+            .instances
+            .get(&target)
+            .filter(|instance| instance.serves())
+            .and_then(|it| it.facts.clone());
         if let Some(facts) = facts {
             self.answer_initialize_with(id, &facts, out);
         }
     }
 
     /// Answers every client that waits for this instance's result.
-    pub(super) fn answer_waiting_clients(&mut self, target: InstanceId, facts: &Arc<ServerFacts>, out: &mut Vec<Effect>) {
+    pub(super) fn answer_waiting_clients(
+        &mut self,
+        target: InstanceId,
+        facts: &Arc<ServerFacts>,
+        out: &mut Vec<Effect>,
+    ) {
         let waiting = self.clients_of(target);
         for id in waiting {
-            if self.clients.get(&id).is_some_and(|client| client.phase == Phase::Initializing) {
+            if self
+                .clients
+                .get(&id)
+                .is_some_and(|client| client.phase == Phase::Initializing)
+            {
                 self.answer_initialize_with(id, facts, out);
             }
         }
@@ -164,38 +219,65 @@ impl Core {
     }
 
     fn answer_initialize(&mut self, id: ClientId, result: &str, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        let Some(request) = client.initialize_id.take() else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let Some(request) = client.initialize_id.take() else {
+            return;
+        };
         client.phase = Phase::Answered;
         let message = Outgoing::from(Message::result(&request, result));
         self.send_to_client(id, message, out);
     }
 
     /// Ends a client's handshake with an error, a line for its person and its exit code.
-    pub(super) fn refuse_client(&mut self, id: ClientId, code: &str, text: &str, exit_code: i32, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+    pub(super) fn refuse_client(
+        &mut self,
+        id: ClientId,
+        code: &str,
+        text: &str,
+        exit_code: i32,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         if let Some(request) = client.initialize_id.take() {
             let data = format!(r#"{{"code":"{code}","retryable":false}}"#);
             let message = Message::error(&request, REQUEST_FAILED, text, Some(&data));
             self.send_to_client(id, message.into(), out);
         }
-        out.push(Effect::Notice { client: id, text: text.to_owned() });
+        out.push(Effect::Notice {
+            client: id,
+            text: text.to_owned(),
+        });
         self.close_client(id, exit_code, out);
     }
 
     /// Serves a client's `initialized`: the first one goes to the server, each one brings what a late joiner missed.
-    pub(super) fn client_initialized(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+    pub(super) fn client_initialized(
+        &mut self,
+        id: ClientId,
+        frame: &Frame,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         if client.phase != Phase::Answered {
             return;
         }
         client.phase = Phase::Live;
         for target in client.instances.clone() {
-            let Some(instance) = self.instances.get_mut(&target) else { continue };
+            let Some(instance) = self.instances.get_mut(&target) else {
+                continue;
+            };
             if instance.serves() && !instance.initialized_sent {
                 instance.initialized_sent = true;
                 let link = instance.link();
-                instance.outbox.push(link, frame.message.clone().into(), self.now, out);
+                instance
+                    .outbox
+                    .push(link, frame.message.clone().into(), self.now, out);
                 self.instance_in_service(target, out);
             }
             self.replay_to(id, target, out);
@@ -210,10 +292,17 @@ impl Core {
     }
 
     /// Appends a message to a client's outbox.
-    pub(super) fn send_to_client(&mut self, id: ClientId, message: Outgoing, out: &mut Vec<Effect>) {
+    pub(super) fn send_to_client(
+        &mut self,
+        id: ClientId,
+        message: Outgoing,
+        out: &mut Vec<Effect>,
+    ) {
         let now = self.now;
         let shared = self.is_shared(id);
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         client.outbox.push(Link::Client(id), message, now, out);
         if client.outbox.is_full() {
             self.client_is_full(id, shared, out);
@@ -223,7 +312,9 @@ impl Core {
 
 /// The params of `initialize` with the process that the server may watch: the pool's own, or none.
 fn with_process_id(facts: &InitializeFacts, process_id: Option<u32>) -> String {
-    let Some(span) = facts.process_id_span.clone() else { return facts.params.clone() };
+    let Some(span) = facts.process_id_span.clone() else {
+        return facts.params.clone();
+    };
     let value = process_id.map_or_else(|| "null".to_owned(), |pid| pid.to_string());
     let mut params = String::with_capacity(facts.params.len() + value.len());
     params.push_str(&facts.params[..span.start]);
@@ -235,5 +326,9 @@ fn with_process_id(facts: &InitializeFacts, process_id: Option<u32>) -> String {
 /// A folder as spelled, a URI or a path, for comparison.
 fn comparable_folder(folder: &str) -> UriKey {
     let trimmed = folder.trim_end_matches('/');
-    if folder.starts_with('/') { UriKey::of_path(trimmed.as_bytes()) } else { UriKey::new(trimmed) }
+    if folder.starts_with('/') {
+        UriKey::of_path(trimmed.as_bytes())
+    } else {
+        UriKey::new(trimmed)
+    }
 }

@@ -42,7 +42,9 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn matches(&self, other: &Self) -> bool {
-        self.launch.digest == other.launch.digest && self.folders == other.folders && self.profile == other.profile
+        self.launch.digest == other.launch.digest
+            && self.folders == other.folders
+            && self.profile == other.profile
     }
 }
 
@@ -203,10 +205,19 @@ pub(crate) const INITIALIZE_ID: u64 = 1;
 
 impl Instance {
     pub(super) fn new(id: InstanceId, start: Start, outbox_bytes: usize, now: Tick) -> Self {
-        let program = start.launch.argv.first().map(PathBuf::from).unwrap_or_default();
+        let program = start
+            .launch
+            .argv
+            .first()
+            .map(PathBuf::from)
+            .unwrap_or_default();
         let server = match &start.definition {
             Some(definition) => definition.id.clone(),
-            None => program.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            None => program
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
         };
         Self {
             id,
@@ -254,7 +265,10 @@ impl Instance {
 
     /// Whether the instance takes new clients and queries.
     pub(super) fn admits(&self) -> bool {
-        matches!(self.phase, Phase::Starting | Phase::Initializing | Phase::Ready | Phase::Restarting)
+        matches!(
+            self.phase,
+            Phase::Starting | Phase::Initializing | Phase::Ready | Phase::Restarting
+        )
     }
 
     /// Whether requests can be sent now.
@@ -269,8 +283,15 @@ impl Instance {
 
     /// Whether the static capability or a registration in force covers an operation.
     pub(super) fn supports(&self, provider: &str, method: &str) -> bool {
-        let fixed = self.facts.as_ref().is_some_and(|facts| facts.providers.iter().any(|key| key == provider));
-        fixed || self.registrations.iter().any(|registration| registration.method == method)
+        let fixed = self
+            .facts
+            .as_ref()
+            .is_some_and(|facts| facts.providers.iter().any(|key| key == provider));
+        fixed
+            || self
+                .registrations
+                .iter()
+                .any(|registration| registration.method == method)
     }
 
     /// Requests of clients that wait in the outbox.

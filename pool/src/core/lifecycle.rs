@@ -28,13 +28,22 @@ impl Core {
     /// Asks for the process of the present generation.
     fn spawn(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
         let startup = self.startup_ms(target);
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         instance.phase = Phase::Starting;
         instance.started_at = self.now;
         instance.exited = false;
-        out.push(Effect::Spawn { instance: target, generation: instance.generation, launch: instance.launch.clone() });
+        out.push(Effect::Spawn {
+            instance: target,
+            generation: instance.generation,
+            launch: instance.launch.clone(),
+        });
         let timer = Timer::Instance(target, InstanceTimer::Startup);
-        out.push(Effect::SetTimer { timer, at: self.now.after(startup) });
+        out.push(Effect::SetTimer {
+            timer,
+            at: self.now.after(startup),
+        });
     }
 
     /// Milliseconds that a start of this instance may take.
@@ -55,7 +64,13 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let now = self.now;
-        let Some(instance) = self.instances.get_mut(&target).filter(|it| it.generation == generation) else { return };
+        let Some(instance) = self
+            .instances
+            .get_mut(&target)
+            .filter(|it| it.generation == generation)
+        else {
+            return;
+        };
         match result {
             Err(text) => {
                 instance.exited = true;
@@ -77,7 +92,8 @@ impl Core {
                     cancelled: false,
                 };
                 instance.pending.insert(INITIALIZE_ID, pending);
-                let message = Message::request(INITIALIZE_ID, "initialize", &instance.initialize_params);
+                let message =
+                    Message::request(INITIALIZE_ID, "initialize", &instance.initialize_params);
                 let link = instance.link();
                 instance.outbox.push(link, message.into(), now, out);
             }
@@ -85,21 +101,41 @@ impl Core {
     }
 
     /// The server answered the pool's `initialize`.
-    pub(super) fn server_initialized(&mut self, target: InstanceId, frame: &Frame, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+    pub(super) fn server_initialized(
+        &mut self,
+        target: InstanceId,
+        frame: &Frame,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let Decoded::ServerInitialized(facts) = &frame.decoded else {
             let text = format!(
                 "{} refused to initialize: {}",
                 instance.server,
-                frame.message.error_json().and_then(error_text).unwrap_or_else(|| "its answer cannot be read".to_owned())
+                frame
+                    .message
+                    .error_json()
+                    .and_then(error_text)
+                    .unwrap_or_else(|| "its answer cannot be read".to_owned())
             );
             return self.start_failed(target, "LSP_START_FAILED", &text, 1, out);
         };
-        if let Some(encoding) = facts.encoding.as_deref().filter(|encoding| *encoding != "utf-16") {
-            let text = format!("{} counts columns in {encoding} although only utf-16 was offered", instance.server);
+        if let Some(encoding) = facts
+            .encoding
+            .as_deref()
+            .filter(|encoding| *encoding != "utf-16")
+        {
+            let text = format!(
+                "{} counts columns in {encoding} although only utf-16 was offered",
+                instance.server
+            );
             return self.start_failed(target, "LSP_ENCODING", &text, 1, out);
         }
-        out.push(Effect::ClearTimer { timer: Timer::Instance(target, InstanceTimer::Startup) });
+        out.push(Effect::ClearTimer {
+            timer: Timer::Instance(target, InstanceTimer::Startup),
+        });
         let first = !instance.ever_ready;
         instance.phase = Phase::Ready;
         instance.ever_ready = true;
@@ -124,38 +160,70 @@ impl Core {
 
     /// Sends the pool's own `initialized`, once a process.
     pub(super) fn initialized_by_pool(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if std::mem::replace(&mut instance.initialized_sent, true) {
             return;
         }
         let link = instance.link();
-        instance.outbox.push(link, Message::notification("initialized", "{}").into(), self.now, out);
+        instance.outbox.push(
+            link,
+            Message::notification("initialized", "{}").into(),
+            self.now,
+            out,
+        );
         self.instance_in_service(target, out);
     }
 
     /// What an instance that was just told `initialized` needs first.
     pub(super) fn instance_in_service(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         // A server that queries started has no editor that pushes its settings; several read none before.
         if !instance.clients.is_empty() || instance.configuration.is_some() {
             return;
         }
-        let Some(settings) = instance.definition.as_ref().map(|it| &it.settings).filter(|it| !it.is_empty()) else {
+        let Some(settings) = instance
+            .definition
+            .as_ref()
+            .map(|it| &it.settings)
+            .filter(|it| !it.is_empty())
+        else {
             return;
         };
         let settings = serde_json::Value::Object(settings.clone());
-        let message = Message::notification("workspace/didChangeConfiguration", &format!(r#"{{"settings":{settings}}}"#));
+        let message = Message::notification(
+            "workspace/didChangeConfiguration",
+            &format!(r#"{{"settings":{settings}}}"#),
+        );
         let link = instance.link();
         instance.outbox.push(link, message.into(), self.now, out);
     }
 
     /// A client's settings: those of the first client are the instance's.
-    pub(super) fn client_configures(&mut self, id: super::ClientId, digest: u128, frame: Frame, out: &mut Vec<Effect>) {
-        let target = self.clients.get(&id).and_then(|client| client.instances.first().copied());
+    pub(super) fn client_configures(
+        &mut self,
+        id: super::ClientId,
+        digest: u128,
+        frame: Frame,
+        out: &mut Vec<Effect>,
+    ) {
+        let target = self
+            .clients
+            .get(&id)
+            .and_then(|client| client.instances.first().copied());
         let Some(target) = target else { return };
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let owner = instance.clients.first() == Some(&id);
-        let same = digest == 0 || instance.configuration.as_ref().is_some_and(|(known, _)| *known == digest);
+        let same = digest == 0
+            || instance
+                .configuration
+                .as_ref()
+                .is_some_and(|(known, _)| *known == digest);
         if owner {
             instance.configuration = Some((digest, frame.message.clone()));
             self.forward_notification(id, &frame, out);
@@ -169,7 +237,9 @@ impl Core {
     }
 
     fn replay_configuration(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if let Some((_, message)) = instance.configuration.clone() {
             let link = instance.link();
             instance.outbox.push(link, message.into(), self.now, out);
@@ -177,27 +247,58 @@ impl Core {
     }
 
     /// A start that cannot succeed: everybody who waits for it is told, and the instance is ended.
-    pub(super) fn start_failed(&mut self, target: InstanceId, code: &str, text: &str, exit_code: i32, out: &mut Vec<Effect>) {
+    pub(super) fn start_failed(
+        &mut self,
+        target: InstanceId,
+        code: &str,
+        text: &str,
+        exit_code: i32,
+        out: &mut Vec<Effect>,
+    ) {
         tracing::warn!(instance = %target, code, text, "a server could not be brought into service");
-        out.push(Effect::ClearTimer { timer: Timer::Instance(target, InstanceTimer::Startup) });
+        out.push(Effect::ClearTimer {
+            timer: Timer::Instance(target, InstanceTimer::Startup),
+        });
         self.fail_pending(target, code, false, text, out);
         self.fail_queries_of(target, code, text, out);
         for id in self.clients_of(target) {
-            let waiting = self.clients.get(&id).is_some_and(|client| client.initialize_id.is_some());
+            let waiting = self
+                .clients
+                .get(&id)
+                .is_some_and(|client| client.initialize_id.is_some());
             if waiting {
                 self.refuse_client(id, code, text, exit_code, out);
             } else {
-                let message = format!(r#"{{"type":1,"message":{}}}"#, quoted(&format!("lspool: {text}")));
-                self.send_to_client(id, Outgoing::from(Message::notification("window/showMessage", &message)), out);
+                let message = format!(
+                    r#"{{"type":1,"message":{}}}"#,
+                    quoted(&format!("lspool: {text}"))
+                );
+                self.send_to_client(
+                    id,
+                    Outgoing::from(Message::notification("window/showMessage", &message)),
+                    out,
+                );
                 self.fail_parked_requests(id, code, text, out);
             }
         }
         self.terminate(target, out);
     }
 
-    pub(super) fn exited(&mut self, target: InstanceId, generation: Generation, report: ExitReport, out: &mut Vec<Effect>) {
+    pub(super) fn exited(
+        &mut self,
+        target: InstanceId,
+        generation: Generation,
+        report: ExitReport,
+        out: &mut Vec<Effect>,
+    ) {
         let now = self.now;
-        let Some(instance) = self.instances.get_mut(&target).filter(|it| it.generation == generation) else { return };
+        let Some(instance) = self
+            .instances
+            .get_mut(&target)
+            .filter(|it| it.generation == generation)
+        else {
+            return;
+        };
         instance.exited = true;
         instance.last_exit = Some(report.outcome.clone());
         let server = instance.server.clone();
@@ -205,7 +306,13 @@ impl Core {
             Phase::ShuttingDown | Phase::Exiting => self.terminate(target, out),
             Phase::Terminating => {}
             Phase::Starting | Phase::Initializing if !instance.ever_ready => {
-                let text = with_stderr(&format!("{server} ended with {} before it answered initialize", report.outcome), &report);
+                let text = with_stderr(
+                    &format!(
+                        "{server} ended with {} before it answered initialize",
+                        report.outcome
+                    ),
+                    &report,
+                );
                 self.start_failed(target, "LSP_START_FAILED", &text, 1, out);
             }
             Phase::Starting | Phase::Initializing | Phase::Ready | Phase::Restarting => {
@@ -218,7 +325,9 @@ impl Core {
                 self.fail_pending(target, "LSP_CRASHED", !spent, &text, out);
                 self.forget_process(target, out);
                 if spent {
-                    let text = format!("{text}; it crashed too often and is not started again, attach anew to try");
+                    let text = format!(
+                        "{text}; it crashed too often and is not started again, attach anew to try"
+                    );
                     self.start_failed(target, "LSP_CRASHED", &text, 1, out);
                 } else {
                     self.arm_restart(target, out);
@@ -231,10 +340,15 @@ impl Core {
     fn forget_process(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
         let now = self.now;
         let bytes = self.config.limits.outbox_bytes;
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let (old_link, parked) = (instance.link(), std::mem::take(&mut instance.parked));
         for frame in parked {
-            out.push(Effect::Release { link: old_link, credit: frame.credit });
+            out.push(Effect::Release {
+                link: old_link,
+                credit: frame.credit,
+            });
         }
         let slots: Vec<_> = instance.outbox.open_slots().collect();
         instance.outbox = Outbox::new(bytes, now);
@@ -245,9 +359,14 @@ impl Core {
         let asks = std::mem::take(&mut instance.asks);
         let progress = std::mem::take(&mut instance.progress);
         let registrations = std::mem::take(&mut instance.registrations);
-        out.push(Effect::ClearTimer { timer: Timer::Instance(target, InstanceTimer::Stall) });
+        out.push(Effect::ClearTimer {
+            timer: Timer::Instance(target, InstanceTimer::Stall),
+        });
         // The tree is proved gone before the next process starts.
-        out.push(Effect::Terminate { instance: target, generation: instance.generation });
+        out.push(Effect::Terminate {
+            instance: target,
+            generation: instance.generation,
+        });
         for job in slots {
             self.jobs.remove(&job);
             out.push(Effect::CancelJob { job });
@@ -257,13 +376,22 @@ impl Core {
                 client.asked.insert(number, super::client::Asked::Told);
             }
             let params = format!(r#"{{"id":{number}}}"#);
-            self.send_to_client(client, Message::notification("$/cancelRequest", &params).into(), out);
+            self.send_to_client(
+                client,
+                Message::notification("$/cancelRequest", &params).into(),
+                out,
+            );
         }
         self.end_progress(target, progress.into_keys().collect(), out);
         self.take_back_registrations(target, &registrations, out);
     }
 
-    fn end_progress(&mut self, target: InstanceId, tokens: Vec<crate::wire::RawId>, out: &mut Vec<Effect>) {
+    fn end_progress(
+        &mut self,
+        target: InstanceId,
+        tokens: Vec<crate::wire::RawId>,
+        out: &mut Vec<Effect>,
+    ) {
         for token in tokens {
             let params = format!(r#"{{"token":{},"value":{{"kind":"end"}}}}"#, token.raw());
             self.tell_all(target, &Message::notification("$/progress", &params), out);
@@ -273,16 +401,23 @@ impl Core {
     fn arm_restart(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
         let limits = &self.config.limits;
         let (first, longest) = (limits.restart_pause_ms, limits.restart_pause_max_ms);
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         instance.phase = Phase::Restarting;
         let doublings = instance.crashes.len().saturating_sub(1).min(16) as u32;
         let pause = first.saturating_mul(1 << doublings).min(longest);
         let timer = Timer::Instance(target, InstanceTimer::Restart);
-        out.push(Effect::SetTimer { timer, at: self.now.after(pause) });
+        out.push(Effect::SetTimer {
+            timer,
+            at: self.now.after(pause),
+        });
     }
 
     pub(super) fn restart(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if instance.phase != Phase::Restarting {
             return;
         }
@@ -294,18 +429,27 @@ impl Core {
     /// Watches a server that is given more than it reads.
     pub(super) fn watch_server(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
         let stall = self.config.limits.stall_ms;
-        let Some(instance) = self.instances.get(&target) else { return };
+        let Some(instance) = self.instances.get(&target) else {
+            return;
+        };
         if instance.outbox.is_full() && !instance.stalled {
             let timer = Timer::Instance(target, InstanceTimer::Stall);
-            out.push(Effect::SetTimer { timer, at: instance.outbox.last_progress().after(stall) });
+            out.push(Effect::SetTimer {
+                timer,
+                at: instance.outbox.last_progress().after(stall),
+            });
         }
     }
 
     pub(super) fn server_made_progress(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if instance.stalled && !instance.outbox.is_full() {
             instance.stalled = false;
-            out.push(Effect::ClearTimer { timer: Timer::Instance(target, InstanceTimer::Stall) });
+            out.push(Effect::ClearTimer {
+                timer: Timer::Instance(target, InstanceTimer::Stall),
+            });
             self.resend_missed_changes(target, out);
         }
         for id in self.clients_of(target) {
@@ -318,41 +462,67 @@ impl Core {
     pub(super) fn stall_timer(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
         let (stall, hung) = (self.config.limits.stall_ms, self.config.limits.hung_ms);
         let now = self.now;
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if !instance.outbox.is_full() {
             return;
         }
         let timer = Timer::Instance(target, InstanceTimer::Stall);
         let since = instance.outbox.last_progress();
         if now < since.after(stall) {
-            return out.push(Effect::SetTimer { timer, at: since.after(stall) });
+            return out.push(Effect::SetTimer {
+                timer,
+                at: since.after(stall),
+            });
         }
         if now < since.after(hung) {
             instance.stalled = true;
-            out.push(Effect::SetTimer { timer, at: since.after(hung) });
+            out.push(Effect::SetTimer {
+                timer,
+                at: since.after(hung),
+            });
             for id in self.clients_of(target) {
                 self.unpark_client(id, out);
             }
             return;
         }
         tracing::warn!(instance = %target, "a server that does not read is restarted");
-        let report = ExitReport { outcome: "no sign of reading".to_owned(), stderr: String::new() };
+        let report = ExitReport {
+            outcome: "no sign of reading".to_owned(),
+            stderr: String::new(),
+        };
         let generation = instance.generation;
         self.exited(target, generation, report, out);
     }
 
-    fn take_back_registrations(&mut self, target: InstanceId, registrations: &[crate::edge::Registration], out: &mut Vec<Effect>) {
+    fn take_back_registrations(
+        &mut self,
+        target: InstanceId,
+        registrations: &[crate::edge::Registration],
+        out: &mut Vec<Effect>,
+    ) {
         if registrations.is_empty() {
             return;
         }
         let entries: Vec<String> = registrations
             .iter()
-            .map(|it| format!(r#"{{"id":{},"method":{}}}"#, quoted(&it.id), quoted(&it.method)))
+            .map(|it| {
+                format!(
+                    r#"{{"id":{},"method":{}}}"#,
+                    quoted(&it.id),
+                    quoted(&it.method)
+                )
+            })
             .collect();
         // The protocol's own spelling of the member.
         let params = format!(r#"{{"unregisterations":[{}]}}"#, entries.join(","));
         for id in self.clients_of(target) {
-            if self.clients.get(&id).is_some_and(|client| client.phase == super::client::Phase::Live) {
+            if self
+                .clients
+                .get(&id)
+                .is_some_and(|client| client.phase == super::client::Phase::Live)
+            {
                 self.tell_by_request(id, "client/unregisterCapability", &params, out);
             }
         }
@@ -368,8 +538,16 @@ pub(super) fn query_initialize_params(
 ) -> String {
     let process = process_id.map_or_else(|| "null".to_owned(), |pid| pid.to_string());
     let (uri, path) = (quoted(root_uri), quoted(root_path));
-    let name = quoted(root_uri.trim_end_matches('/').rsplit('/').next().unwrap_or(root_uri));
-    let options = options.map(|options| format!(r#","initializationOptions":{options}"#)).unwrap_or_default();
+    let name = quoted(
+        root_uri
+            .trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or(root_uri),
+    );
+    let options = options
+        .map(|options| format!(r#","initializationOptions":{options}"#))
+        .unwrap_or_default();
     format!(
         r#"{{"processId":{process},"clientInfo":{{"name":"lspool","version":{version}}},"locale":"en","rootPath":{path},"rootUri":{uri},"capabilities":{capabilities},"workspaceFolders":[{{"uri":{uri},"name":{name}}}]{options}}}"#,
         version = quoted(env!("CARGO_PKG_VERSION")),
@@ -379,5 +557,9 @@ pub(super) fn query_initialize_params(
 
 fn with_stderr(text: &str, report: &ExitReport) -> String {
     let tail = report.stderr.trim();
-    if tail.is_empty() { text.to_owned() } else { format!("{text}; it said: {tail}") }
+    if tail.is_empty() {
+        text.to_owned()
+    } else {
+        format!("{text}; it said: {tail}")
+    }
 }

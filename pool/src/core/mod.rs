@@ -39,12 +39,12 @@ pub use client::{ClientFace, ClientName};
 pub use config::{CoreConfig, CoreLimits};
 pub use effect::{Effect, Job};
 pub use event::{
-    Event, ExitReport, FinishOutcome, Frame, FrameFault, JobOutcome, LaunchOutcome, LaunchRefusal, PrepareOutcome,
-    PreparedQuery, RereadDocument, RereadOutcome,
+    Event, ExitReport, FinishOutcome, Frame, FrameFault, JobOutcome, LaunchOutcome, LaunchRefusal,
+    PrepareOutcome, PreparedQuery, RereadDocument, RereadOutcome,
 };
 pub use ids::{CallId, ClientId, Generation, InstanceId, JobId, Link, QueryTicket, Tick, Timer};
-pub use instance::ServerLaunch;
 pub(crate) use instance::INITIALIZE_ID;
+pub use instance::ServerLaunch;
 pub(crate) use outbox::WINDOW_MESSAGES;
 pub use status::{ClientStatus, InstanceStatus, PoolStatus};
 
@@ -103,7 +103,10 @@ impl Core {
             jobs: BTreeMap::new(),
             calls: BTreeMap::new(),
             // 1 is every server's `initialize`.
-            next: Counters { request: 1, ..Counters::default() },
+            next: Counters {
+                request: 1,
+                ..Counters::default()
+            },
             shutting_down: false,
             late_answers: 0,
             failures: Vec::new(),
@@ -116,23 +119,51 @@ impl Core {
     pub fn handle(&mut self, now: Tick, event: Event, out: &mut Vec<Effect>) {
         self.now = now;
         match event {
-            Event::ClientOpened { client, face, name } => self.client_opened(client, face, name, out),
+            Event::ClientOpened { client, face, name } => {
+                self.client_opened(client, face, name, out)
+            }
             Event::Frame { link, frame } => match link {
                 Link::Client(client) => self.frame_from_client(client, frame, out),
-                Link::Server(instance, generation) => self.frame_from_server(instance, generation, frame, out),
+                Link::Server(instance, generation) => {
+                    self.frame_from_server(instance, generation, frame, out)
+                }
             },
-            Event::BadFrame { link, fault, credit } => self.bad_frame(link, fault, credit, out),
+            Event::BadFrame {
+                link,
+                fault,
+                credit,
+            } => self.bad_frame(link, fault, credit, out),
             Event::LinkClosed { link, reason } => self.link_closed(link, &reason, out),
-            Event::Drained { link, bytes, messages } => self.drained(link, bytes, messages, out),
+            Event::Drained {
+                link,
+                bytes,
+                messages,
+            } => self.drained(link, bytes, messages, out),
             Event::Timer { timer } => self.timer(timer, out),
             Event::JobDone { job, outcome } => self.job_done(job, outcome, out),
-            Event::Spawned { instance, generation, result } => self.spawned(instance, generation, result, out),
-            Event::Exited { instance, generation, report } => self.exited(instance, generation, report, out),
-            Event::Terminated { instance, generation, result } => {
+            Event::Spawned {
+                instance,
+                generation,
+                result,
+            } => self.spawned(instance, generation, result, out),
+            Event::Exited {
+                instance,
+                generation,
+                report,
+            } => self.exited(instance, generation, report, out),
+            Event::Terminated {
+                instance,
+                generation,
+                result,
+            } => {
                 self.terminated(instance, generation, result, out);
             }
             Event::CallDone { call, result } => self.call_done(call, result, out),
-            Event::Query { ticket, client, request } => self.query_asked(ticket, client, request, out),
+            Event::Query {
+                ticket,
+                client,
+                request,
+            } => self.query_asked(ticket, client, request, out),
             Event::QueryCancelled { ticket } => self.query_cancelled(ticket, out),
             Event::Stop { instance } => self.stop_requested(instance, out),
             Event::Shutdown => self.shutdown(out),
@@ -151,22 +182,39 @@ impl Core {
         self.next.job += 1;
         let job = JobId(self.next.job);
         self.jobs.insert(job, owner);
-        out.push(Effect::Job { job, work: Box::new(work) });
+        out.push(Effect::Job {
+            job,
+            work: Box::new(work),
+        });
         job
     }
 
     fn job_done(&mut self, job: JobId, outcome: JobOutcome, out: &mut Vec<Effect>) {
-        let Some(owner) = self.jobs.remove(&job) else { return };
+        let Some(owner) = self.jobs.remove(&job) else {
+            return;
+        };
         match (owner, outcome) {
-            (JobOwner::Launch(client), JobOutcome::Launch(result)) => self.launch_resolved(client, result, out),
-            (JobOwner::Lower(client), JobOutcome::Composed(message)) => self.lowered(client, job, message, out),
+            (JobOwner::Launch(client), JobOutcome::Launch(result)) => {
+                self.launch_resolved(client, result, out)
+            }
+            (JobOwner::Lower(client), JobOutcome::Composed(message)) => {
+                self.lowered(client, job, message, out)
+            }
             (JobOwner::Compose(instance, generation), JobOutcome::Composed(message)) => {
                 self.composed(instance, generation, job, message, out);
             }
-            (JobOwner::Prepare(ticket), JobOutcome::Prepared(result)) => self.query_prepared(ticket, result, out),
-            (JobOwner::Reread(ticket), JobOutcome::Reread(documents)) => self.query_reread(ticket, documents, out),
-            (JobOwner::Finish(ticket), JobOutcome::Finished(result)) => self.query_finished(ticket, result, out),
-            (owner, outcome) => tracing::error!(?owner, ?outcome, "a job came back as another kind of job"),
+            (JobOwner::Prepare(ticket), JobOutcome::Prepared(result)) => {
+                self.query_prepared(ticket, result, out)
+            }
+            (JobOwner::Reread(ticket), JobOutcome::Reread(documents)) => {
+                self.query_reread(ticket, documents, out)
+            }
+            (JobOwner::Finish(ticket), JobOutcome::Finished(result)) => {
+                self.query_finished(ticket, result, out)
+            }
+            (owner, outcome) => {
+                tracing::error!(?owner, ?outcome, "a job came back as another kind of job")
+            }
         }
     }
 
@@ -183,13 +231,17 @@ impl Core {
         let now = self.now;
         match link {
             Link::Client(id) => {
-                let Some(client) = self.clients.get_mut(&id) else { return };
+                let Some(client) = self.clients.get_mut(&id) else {
+                    return;
+                };
                 client.outbox.drained(bytes, messages, now);
                 client.outbox.pump(link, out);
                 self.unpark_servers_of(id, out);
             }
             Link::Server(id, generation) => {
-                let Some(instance) = self.instances.get_mut(&id) else { return };
+                let Some(instance) = self.instances.get_mut(&id) else {
+                    return;
+                };
                 if instance.generation != generation {
                     return;
                 }

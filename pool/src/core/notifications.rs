@@ -22,7 +22,10 @@ impl Client {
             client::Phase::Live => true,
             // The protocol lets a server show and log before `initialized`.
             client::Phase::Answered => {
-                matches!(method, "window/logMessage" | "window/showMessage" | "telemetry/event" | "$/logTrace")
+                matches!(
+                    method,
+                    "window/logMessage" | "window/showMessage" | "telemetry/event" | "$/logTrace"
+                )
             }
             _ => false,
         };
@@ -31,20 +34,37 @@ impl Client {
 
     /// Whether the client's capabilities allow such a message from a server.
     pub(super) fn announced(&self, method: &str) -> bool {
-        self.facts.as_ref().is_some_and(|facts| capabilities::allows_server_message(method, &facts.raised.offer))
+        self.facts
+            .as_ref()
+            .is_some_and(|facts| capabilities::allows_server_message(method, &facts.raised.offer))
     }
 }
 
 impl Core {
     pub(super) fn clients_of(&self, target: InstanceId) -> Vec<ClientId> {
-        self.instances.get(&target).map(|instance| instance.clients.clone()).unwrap_or_default()
+        self.instances
+            .get(&target)
+            .map(|instance| instance.clients.clone())
+            .unwrap_or_default()
     }
 
     /// Sends a server's notification, as it is, to every client that may see it.
-    pub(super) fn tell_all(&mut self, target: InstanceId, message: &Message, out: &mut Vec<Effect>) {
-        let method = message.method().map(|method| method.into_owned()).unwrap_or_default();
+    pub(super) fn tell_all(
+        &mut self,
+        target: InstanceId,
+        message: &Message,
+        out: &mut Vec<Effect>,
+    ) {
+        let method = message
+            .method()
+            .map(|method| method.into_owned())
+            .unwrap_or_default();
         for id in self.clients_of(target) {
-            if self.clients.get(&id).is_some_and(|client| client.wants(&method)) {
+            if self
+                .clients
+                .get(&id)
+                .is_some_and(|client| client.wants(&method))
+            {
                 self.send_to_client(id, message.clone().into(), out);
             }
         }
@@ -61,20 +81,37 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let now = self.now;
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         instance.readiness.active(now);
         let clients = instance.clients.clone();
-        let Some(document) = instance.documents.get_mut(uri).filter(|document| document.is_held()) else {
-            instance.loose_diagnostics.insert(uri.to_owned(), message.clone());
+        let Some(document) = instance
+            .documents
+            .get_mut(uri)
+            .filter(|document| document.is_held())
+        else {
+            instance
+                .loose_diagnostics
+                .insert(uri.to_owned(), message.clone());
             for id in clients {
-                if self.clients.get(&id).is_some_and(|client| client.phase == client::Phase::Live) {
+                if self
+                    .clients
+                    .get(&id)
+                    .is_some_and(|client| client.phase == client::Phase::Live)
+                {
                     self.send_to_client(id, message.clone().into(), out);
                 }
             }
             return;
         };
         let about = match version {
-            Some(version) => document.versions.iter().rev().find(|(at, _)| *at == version).map(|(_, text)| *text),
+            Some(version) => document
+                .versions
+                .iter()
+                .rev()
+                .find(|(at, _)| *at == version)
+                .map(|(_, text)| *text),
             None => Some(document.text.id),
         };
         let Some(about) = about else {
@@ -98,9 +135,19 @@ impl Core {
         message: &Message,
         out: &mut Vec<Effect>,
     ) {
-        let Some(client) = self.clients.get(&id).filter(|client| client.phase == client::Phase::Live) else { return };
-        let Some(document) = client.documents.get(uri) else { return };
-        let Some(mine) = document.version_of(about) else { return };
+        let Some(client) = self
+            .clients
+            .get(&id)
+            .filter(|client| client.phase == client::Phase::Live)
+        else {
+            return;
+        };
+        let Some(document) = client.documents.get(uri) else {
+            return;
+        };
+        let Some(mine) = document.version_of(about) else {
+            return;
+        };
         // Without a version a client takes diagnostics for its present text.
         if version.is_none() && document.text.id != about {
             return;
@@ -116,7 +163,13 @@ impl Core {
     }
 
     /// Brings a client the diagnostics that a document already has.
-    pub(super) fn replay_diagnostics(&mut self, id: ClientId, target: InstanceId, uri: &str, out: &mut Vec<Effect>) {
+    pub(super) fn replay_diagnostics(
+        &mut self,
+        id: ClientId,
+        target: InstanceId,
+        uri: &str,
+        out: &mut Vec<Effect>,
+    ) {
         let kept = self
             .instances
             .get(&target)
@@ -127,7 +180,12 @@ impl Core {
         }
     }
 
-    pub(super) fn replay_loose_diagnostics(&mut self, id: ClientId, target: InstanceId, out: &mut Vec<Effect>) {
+    pub(super) fn replay_loose_diagnostics(
+        &mut self,
+        id: ClientId,
+        target: InstanceId,
+        out: &mut Vec<Effect>,
+    ) {
         let kept: Vec<Message> = self
             .instances
             .get(&target)
@@ -150,7 +208,9 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let now = self.now;
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if let Some(entry) = instance.client_tokens.get(&token.token) {
             let (id, original) = (entry.client, entry.original.clone());
             let outgoing = if original.raw() == token.token.raw() {
@@ -160,10 +220,20 @@ impl Core {
             };
             return self.send_to_client(id, outgoing, out);
         }
-        instance.readiness.progressed(now, &token.token, phase, text, percentage, instance.definition.as_deref());
+        instance.readiness.progressed(
+            now,
+            &token.token,
+            phase,
+            text,
+            percentage,
+            instance.definition.as_deref(),
+        );
         match phase {
             ProgressPhase::Begin { .. } => {
-                let kept = Progress { begin: Some(frame.message.clone()), report: None };
+                let kept = Progress {
+                    begin: Some(frame.message.clone()),
+                    report: None,
+                };
                 instance.progress.insert(token.token.clone(), kept);
             }
             ProgressPhase::Report => {
@@ -177,7 +247,11 @@ impl Core {
             ProgressPhase::Other => {}
         }
         for id in self.clients_of(target) {
-            if self.clients.get(&id).is_some_and(|client| client.wants("$/progress")) {
+            if self
+                .clients
+                .get(&id)
+                .is_some_and(|client| client.wants("$/progress"))
+            {
                 self.send_to_client(id, frame.message.clone().into(), out);
             }
         }
@@ -185,13 +259,27 @@ impl Core {
     }
 
     /// Tells a late joiner of the progress under way: its creation, its beginning and its last report.
-    pub(super) fn replay_progress(&mut self, id: ClientId, target: InstanceId, out: &mut Vec<Effect>) {
-        if !self.clients.get(&id).is_some_and(|client| client.announced("$/progress")) {
+    pub(super) fn replay_progress(
+        &mut self,
+        id: ClientId,
+        target: InstanceId,
+        out: &mut Vec<Effect>,
+    ) {
+        if !self
+            .clients
+            .get(&id)
+            .is_some_and(|client| client.announced("$/progress"))
+        {
             return;
         }
-        let Some(instance) = self.instances.get(&target) else { return };
-        let running: Vec<(RawId, Progress)> =
-            instance.progress.iter().map(|(token, kept)| (token.clone(), kept.clone())).collect();
+        let Some(instance) = self.instances.get(&target) else {
+            return;
+        };
+        let running: Vec<(RawId, Progress)> = instance
+            .progress
+            .iter()
+            .map(|(token, kept)| (token.clone(), kept.clone()))
+            .collect();
         for (token, kept) in running {
             let params = format!(r#"{{"token":{}}}"#, token.raw());
             self.tell_by_request(id, "window/workDoneProgress/create", &params, out);

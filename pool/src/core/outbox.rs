@@ -62,8 +62,18 @@ impl Outbox {
     }
 
     /// Fills the place of `job`. Returns whether there was one.
-    pub(super) fn fill(&mut self, link: Link, job: JobId, message: Outgoing, out: &mut Vec<Effect>) -> bool {
-        let Some(entry) = self.queue.iter_mut().find(|entry| matches!(entry, Entry::Slot(at) if *at == job)) else {
+    pub(super) fn fill(
+        &mut self,
+        link: Link,
+        job: JobId,
+        message: Outgoing,
+        out: &mut Vec<Effect>,
+    ) -> bool {
+        let Some(entry) = self
+            .queue
+            .iter_mut()
+            .find(|entry| matches!(entry, Entry::Slot(at) if *at == job))
+        else {
             return false;
         };
         self.queued_bytes += message.len();
@@ -78,7 +88,9 @@ impl Outbox {
             && (self.window_bytes < WINDOW_BYTES)
             && matches!(self.queue.front(), Some(Entry::Ready(_)))
         {
-            let Some(Entry::Ready(message)) = self.queue.pop_front() else { return };
+            let Some(Entry::Ready(message)) = self.queue.pop_front() else {
+                return;
+            };
             self.queued_bytes -= message.len();
             self.window_bytes += message.len();
             self.window_messages += 1;
@@ -145,7 +157,10 @@ mod tests {
     }
 
     fn sent(effects: &[Effect]) -> usize {
-        effects.iter().filter(|effect| matches!(effect, Effect::Send { .. })).count()
+        effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Send { .. }))
+            .count()
     }
 
     #[test]

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lspool_normalize::request::Wait;
-use lspool_normalize::{Encoding, LspCode, Operation, QueryRequest, Readiness, RpcError, UriKey, capabilities};
+use lspool_normalize::{
+    Encoding, LspCode, Operation, QueryRequest, Readiness, RpcError, UriKey, capabilities,
+};
 
 use crate::edge::{Decoded, Text};
 use crate::query::{FinishInput, Prepared, RunningRoot};
@@ -22,7 +24,9 @@ use super::client::ClientFace;
 use super::effect::{Effect, Job};
 use super::event::{Frame, PrepareOutcome, PreparedQuery, RereadDocument};
 use super::ids::{ClientId, InstanceId, JobId, QueryTicket, Tick, Timer};
-use super::instance::{Identity, Pending, QueryHold, Requester, ServerDocument, ServerLaunch, Start};
+use super::instance::{
+    Identity, Pending, QueryHold, Requester, ServerDocument, ServerLaunch, Start,
+};
 use super::lifecycle::query_initialize_params;
 use super::readiness::Assessment;
 use super::{Core, JobOwner};
@@ -78,18 +82,33 @@ impl Core {
     ) {
         let limits = &self.config.limits;
         let cap = limits.queries_per_client;
-        let running = self.queries.values().filter(|query| query.client == client).count();
+        let running = self
+            .queries
+            .values()
+            .filter(|query| query.client == client)
+            .count();
         if self.shutting_down || !self.clients.contains_key(&client) {
             let error = RpcError::lsp(LspCode::Disposed, "lspool is ending", None);
-            return out.push(Effect::QueryDone { ticket, result: Err(Box::new(error)) });
+            return out.push(Effect::QueryDone {
+                ticket,
+                result: Err(Box::new(error)),
+            });
         }
         if running >= cap {
             let error = RpcError::limit_exceeded("queries in flight", cap as u64);
-            return out.push(Effect::QueryDone { ticket, result: Err(Box::new(error)) });
+            return out.push(Effect::QueryDone {
+                ticket,
+                result: Err(Box::new(error)),
+            });
         }
-        let deadline = request.timeout_ms.map(|budget| self.now.after(u64::from(budget)));
+        let deadline = request
+            .timeout_ms
+            .map(|budget| self.now.after(u64::from(budget)));
         if let Some(at) = deadline {
-            out.push(Effect::SetTimer { timer: Timer::QueryDeadline(ticket), at });
+            out.push(Effect::SetTimer {
+                timer: Timer::QueryDeadline(ticket),
+                at,
+            });
         }
         let work = Job::Prepare {
             client,
@@ -117,10 +136,17 @@ impl Core {
 
     /// The roots that a connection named, in order.
     fn roots_of(&self, client: ClientId) -> Vec<PathBuf> {
-        let Some(client) = self.clients.get(&client) else { return Vec::new() };
+        let Some(client) = self.clients.get(&client) else {
+            return Vec::new();
+        };
         let own = match &client.face {
             ClientFace::Harness { root: Some(root) } => vec![root.clone()],
-            _ => client.launch.as_ref().and_then(|outcome| outcome.root_path.clone()).into_iter().collect(),
+            _ => client
+                .launch
+                .as_ref()
+                .and_then(|outcome| outcome.root_path.clone())
+                .into_iter()
+                .collect(),
         };
         let named = client.facts.iter().flat_map(|facts| facts.folders.iter());
         let named = named.filter_map(|folder| UriKey::new(folder).file_path().map(path_from_bytes));
@@ -148,8 +174,15 @@ impl Core {
             .collect()
     }
 
-    pub(super) fn query_prepared(&mut self, ticket: QueryTicket, result: PrepareOutcome, out: &mut Vec<Effect>) {
-        let Some(query) = self.queries.get_mut(&ticket) else { return };
+    pub(super) fn query_prepared(
+        &mut self,
+        ticket: QueryTicket,
+        result: PrepareOutcome,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(query) = self.queries.get_mut(&ticket) else {
+            return;
+        };
         match result {
             Err(error) => self.finish_query(ticket, Err(error), out),
             Ok(PreparedQuery { prepared, launch }) => {
@@ -173,7 +206,10 @@ impl Core {
         let serving = self.instances.values().filter(|instance| {
             instance.admits()
                 && instance.root_key.as_ref() == Some(&prepared.root_key)
-                && instance.definition.as_ref().is_some_and(|definition| definition.id == prepared.definition.id)
+                && instance
+                    .definition
+                    .as_ref()
+                    .is_some_and(|definition| definition.id == prepared.definition.id)
         });
         let order = |instance: &&super::instance::Instance| {
             (instance.clients.is_empty(), !instance.serves(), instance.id)
@@ -224,14 +260,19 @@ impl Core {
         let startup = self.startup_ms(target);
         let default_budget = self.config.limits.query_ms;
         let now = self.now;
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         instance.queries.insert(ticket);
         let booted = instance.serves();
         if let Some(query) = self.queries.get_mut(&ticket) {
             query.instance = Some(target);
             if query.deadline.is_none() {
                 let at = now.after(if booted { default_budget } else { startup });
-                out.push(Effect::SetTimer { timer: Timer::QueryDeadline(ticket), at });
+                out.push(Effect::SetTimer {
+                    timer: Timer::QueryDeadline(ticket),
+                    at,
+                });
             }
         }
         self.use_instance(target, out);
@@ -240,7 +281,9 @@ impl Core {
 
     /// Moves a query on from where it waits for its instance.
     fn advance_query(&mut self, ticket: QueryTicket, out: &mut Vec<Effect>) {
-        let Some(query) = self.queries.get(&ticket) else { return };
+        let Some(query) = self.queries.get(&ticket) else {
+            return;
+        };
         let Some(target) = query.instance else { return };
         match query.stage {
             Stage::Booting => self.query_booted(ticket, target, out),
@@ -253,7 +296,9 @@ impl Core {
     /// Moves on every query of an instance that may go on, oldest first.
     pub(super) fn pump_queries(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
         let tickets: Vec<QueryTicket> = match self.instances.get(&target) {
-            Some(instance) if !instance.queries.is_empty() => instance.queries.iter().copied().collect(),
+            Some(instance) if !instance.queries.is_empty() => {
+                instance.queries.iter().copied().collect()
+            }
             _ => return,
         };
         for ticket in tickets {
@@ -262,20 +307,32 @@ impl Core {
     }
 
     fn query_booted(&mut self, ticket: QueryTicket, target: InstanceId, out: &mut Vec<Effect>) {
-        if !self.instances.get(&target).is_some_and(super::instance::Instance::serves) {
+        if !self
+            .instances
+            .get(&target)
+            .is_some_and(super::instance::Instance::serves)
+        {
             return;
         }
         self.initialized_by_pool(target, out);
         let budget = self.config.limits.query_ms;
         let now = self.now;
-        let (Some(query), Some(instance)) = (self.queries.get_mut(&ticket), self.instances.get_mut(&target)) else {
+        let (Some(query), Some(instance)) = (
+            self.queries.get_mut(&ticket),
+            self.instances.get_mut(&target),
+        ) else {
             return;
         };
-        let Some(prepared) = query.prepared.clone() else { return };
+        let Some(prepared) = query.prepared.clone() else {
+            return;
+        };
         if query.deadline.is_none() {
             let at = now.after(budget);
             query.deadline = Some(at);
-            out.push(Effect::SetTimer { timer: Timer::QueryDeadline(ticket), at });
+            out.push(Effect::SetTimer {
+                timer: Timer::QueryDeadline(ticket),
+                at,
+            });
         }
         let limit = prepared.definition.max_document_bytes;
         let mut documents: Vec<(String, PathBuf, String)> = instance
@@ -288,17 +345,40 @@ impl Core {
             })
             .collect();
         // The file itself was read before a boot that may have taken long.
-        documents.push((prepared.file_uri.clone(), prepared.file_path.clone(), prepared.file_version.clone()));
-        let job = self.job(JobOwner::Reread(ticket), Job::Reread { documents, limit }, out);
+        documents.push((
+            prepared.file_uri.clone(),
+            prepared.file_path.clone(),
+            prepared.file_version.clone(),
+        ));
+        let job = self.job(
+            JobOwner::Reread(ticket),
+            Job::Reread { documents, limit },
+            out,
+        );
         if let Some(query) = self.queries.get_mut(&ticket) {
             query.stage = Stage::Freshening(job);
         }
     }
 
-    pub(super) fn query_reread(&mut self, ticket: QueryTicket, changed: Vec<RereadDocument>, out: &mut Vec<Effect>) {
-        let Some(query) = self.queries.get(&ticket) else { return };
-        let (Some(target), Some(prepared), client) = (query.instance, query.prepared.clone(), query.client) else { return };
-        if !self.instances.get(&target).is_some_and(super::instance::Instance::serves) {
+    pub(super) fn query_reread(
+        &mut self,
+        ticket: QueryTicket,
+        changed: Vec<RereadDocument>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(query) = self.queries.get(&ticket) else {
+            return;
+        };
+        let (Some(target), Some(prepared), client) =
+            (query.instance, query.prepared.clone(), query.client)
+        else {
+            return;
+        };
+        if !self
+            .instances
+            .get(&target)
+            .is_some_and(super::instance::Instance::serves)
+        {
             // The server died meanwhile; the documents are read anew once it is back.
             if let Some(query) = self.queries.get_mut(&ticket) {
                 query.stage = Stage::Booting;
@@ -329,7 +409,10 @@ impl Core {
         }
         self.announce_changes(target, &changed, out);
         self.hold_for_query(target, &prepared, out);
-        let waits = self.queries.get(&ticket).is_some_and(|query| query.request.wait != Some(Wait::None));
+        let waits = self
+            .queries
+            .get(&ticket)
+            .is_some_and(|query| query.request.wait != Some(Wait::None));
         let now = self.now;
         if let Some(query) = self.queries.get_mut(&ticket) {
             query.waiting_since.get_or_insert(now);
@@ -342,9 +425,18 @@ impl Core {
     }
 
     /// Brings a document that only queries hold to its file's present text, or closes it.
-    fn refresh_document(&mut self, target: InstanceId, document: &RereadDocument, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
-        let Some(known) = instance.documents.get_mut(&document.uri) else { return };
+    fn refresh_document(
+        &mut self,
+        target: InstanceId,
+        document: &RereadDocument,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
+        let Some(known) = instance.documents.get_mut(&document.uri) else {
+            return;
+        };
         match &document.text {
             Some((text, version)) => {
                 if let Some(hold) = known.query.as_mut() {
@@ -363,11 +455,18 @@ impl Core {
         }
     }
 
-    fn announce_changes(&mut self, target: InstanceId, changed: &[RereadDocument], out: &mut Vec<Effect>) {
+    fn announce_changes(
+        &mut self,
+        target: InstanceId,
+        changed: &[RereadDocument],
+        out: &mut Vec<Effect>,
+    ) {
         if changed.is_empty() {
             return;
         }
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let events: Vec<String> = changed
             .iter()
             .map(|document| {
@@ -390,7 +489,9 @@ impl Core {
             last_use: now,
         };
         let text = Text::new(prepared.text.clone());
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         if let Some(document) = instance.documents.get_mut(&prepared.file_uri) {
             document.query = Some(hold);
             if document.text.id != text.id {
@@ -409,18 +510,30 @@ impl Core {
             behind: false,
             diagnostics: None,
         };
-        instance.documents.insert(prepared.file_uri.clone(), document);
+        instance
+            .documents
+            .insert(prepared.file_uri.clone(), document);
         instance.readiness.opened(now);
-        let work = Job::Open { uri: prepared.file_uri.clone(), language: prepared.language_id.clone(), version, text };
+        let work = Job::Open {
+            uri: prepared.file_uri.clone(),
+            language: prepared.language_id.clone(),
+            version,
+            text,
+        };
         self.compose(target, work, out);
         self.close_least_used(target, &prepared.file_uri, out);
     }
 
     /// Keeps the documents that only queries hold within their bounds, least recently used closed first.
     fn close_least_used(&mut self, target: InstanceId, keep: &str, out: &mut Vec<Effect>) {
-        let (count_cap, byte_cap) = (self.config.limits.query_documents, self.config.limits.query_document_bytes);
+        let (count_cap, byte_cap) = (
+            self.config.limits.query_documents,
+            self.config.limits.query_document_bytes,
+        );
         loop {
-            let Some(instance) = self.instances.get_mut(&target) else { return };
+            let Some(instance) = self.instances.get_mut(&target) else {
+                return;
+            };
             let held: Vec<(Tick, String, usize)> = instance
                 .documents
                 .iter()
@@ -433,8 +546,12 @@ impl Core {
             if held.len() <= count_cap && bytes <= byte_cap {
                 return;
             }
-            let Some((_, uri, _)) = held.into_iter().filter(|(_, uri, _)| uri != keep).min() else { return };
-            let Some(document) = instance.documents.get_mut(&uri) else { return };
+            let Some((_, uri, _)) = held.into_iter().filter(|(_, uri, _)| uri != keep).min() else {
+                return;
+            };
+            let Some(document) = instance.documents.get_mut(&uri) else {
+                return;
+            };
             document.query = None;
             if !document.is_held() {
                 self.close_document(target, &uri, None, out);
@@ -444,7 +561,9 @@ impl Core {
 
     /// Looks whether a query that waits for readiness, or that pauses, can go on.
     pub(super) fn query_step(&mut self, ticket: QueryTicket, out: &mut Vec<Effect>) {
-        let Some(query) = self.queries.get(&ticket) else { return };
+        let Some(query) = self.queries.get(&ticket) else {
+            return;
+        };
         let Some(target) = query.instance else { return };
         let now = self.now;
         match query.stage {
@@ -455,20 +574,33 @@ impl Core {
                 self.ask_if_free(ticket, target, out);
             }
             Stage::AwaitingReadiness => {
-                let Some(instance) = self.instances.get(&target).filter(|instance| instance.serves()) else { return };
+                let Some(instance) = self
+                    .instances
+                    .get(&target)
+                    .filter(|instance| instance.serves())
+                else {
+                    return;
+                };
                 let rule = self.readiness_rule(target);
                 let assessment = instance.readiness.assess(now, &rule.readiness);
-                let ask_at = query.deadline.map(|deadline| Tick(deadline.0.saturating_sub(self.reserve(deadline, now))));
+                let ask_at = query
+                    .deadline
+                    .map(|deadline| Tick(deadline.0.saturating_sub(self.reserve(deadline, now))));
                 let indexing = instance.readiness.is_indexing();
                 let found = match (query.readiness, assessment) {
                     (Some(readiness), _) => Some(readiness),
                     (None, Assessment::Signal) => Some(Readiness::Signal),
                     (None, Assessment::Settled) => Some(Readiness::Settled),
-                    (None, Assessment::Wait(_)) if ask_at.is_some_and(|at| now >= at) => Some(Readiness::Timeout),
+                    (None, Assessment::Wait(_)) if ask_at.is_some_and(|at| now >= at) => {
+                        Some(Readiness::Timeout)
+                    }
                     (None, Assessment::Wait(until)) => {
                         let at = [until, ask_at].into_iter().flatten().min();
                         if let Some(at) = at {
-                            out.push(Effect::SetTimer { timer: Timer::QueryStep(ticket), at });
+                            out.push(Effect::SetTimer {
+                                timer: Timer::QueryStep(ticket),
+                                at,
+                            });
                         }
                         None
                     }
@@ -493,20 +625,37 @@ impl Core {
     }
 
     fn readiness_rule(&self, target: InstanceId) -> Arc<crate::registry::Definition> {
-        let own = self.instances.get(&target).and_then(|instance| instance.definition.clone());
+        let own = self
+            .instances
+            .get(&target)
+            .and_then(|instance| instance.definition.clone());
         own.unwrap_or_else(|| self.config.registry.defaults().clone())
     }
 
     /// Asks the server, unless its share of queries is in flight or an editor's message waits.
     fn ask_if_free(&mut self, ticket: QueryTicket, target: InstanceId, out: &mut Vec<Effect>) {
         let cap = self.config.limits.queries_in_flight;
-        let Some(instance) = self.instances.get(&target).filter(|instance| instance.serves()) else { return };
-        let in_flight = instance.pending.values().filter(|it| matches!(it.requester, Requester::Query(_))).count();
+        let Some(instance) = self
+            .instances
+            .get(&target)
+            .filter(|instance| instance.serves())
+        else {
+            return;
+        };
+        let in_flight = instance
+            .pending
+            .values()
+            .filter(|it| matches!(it.requester, Requester::Query(_)))
+            .count();
         if in_flight >= cap || instance.editor_waits() {
             return;
         }
-        let Some(query) = self.queries.get(&ticket) else { return };
-        let Some(prepared) = query.prepared.clone() else { return };
+        let Some(query) = self.queries.get(&ticket) else {
+            return;
+        };
+        let Some(prepared) = query.prepared.clone() else {
+            return;
+        };
         let operation = query.request.operation;
         if !instance.supports(operation.capability(), operation.method()) {
             let text = format!("{} does not support {}", instance.server, operation.name());
@@ -520,24 +669,51 @@ impl Core {
         }
     }
 
-    pub(super) fn query_answered(&mut self, ticket: QueryTicket, number: u64, frame: &Frame, out: &mut Vec<Effect>) {
-        let Some(query) = self.queries.get(&ticket) else { return };
+    pub(super) fn query_answered(
+        &mut self,
+        ticket: QueryTicket,
+        number: u64,
+        frame: &Frame,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(query) = self.queries.get(&ticket) else {
+            return;
+        };
         let Some(target) = query.instance else { return };
         let result = frame.message.result_json().unwrap_or("null").to_owned();
         match query.stage {
             Stage::Asking(at) if at == number => {}
             Stage::AskingDeclaration(at) if at == number => {
-                let declaration = matches!(frame.decoded, Decoded::Answer { error: None }).then_some(result);
-                let references = self.queries.get_mut(&ticket).and_then(|query| query.references.take());
-                return self.finish_with_result(ticket, target, references.unwrap_or_default(), declaration, out);
+                let declaration =
+                    matches!(frame.decoded, Decoded::Answer { error: None }).then_some(result);
+                let references = self
+                    .queries
+                    .get_mut(&ticket)
+                    .and_then(|query| query.references.take());
+                return self.finish_with_result(
+                    ticket,
+                    target,
+                    references.unwrap_or_default(),
+                    declaration,
+                    out,
+                );
             }
             _ => return,
         }
         match frame.decoded {
-            Decoded::Answer { error: Some(code) } => self.query_refused(ticket, target, code, frame, out),
+            Decoded::Answer { error: Some(code) } => {
+                self.query_refused(ticket, target, code, frame, out)
+            }
             _ if self.asks_declaration(ticket, target, &result) => {
-                let Some(prepared) = self.queries.get(&ticket).and_then(|query| query.prepared.clone()) else { return };
-                let number = self.send_question(ticket, target, Operation::GoToDefinition, &prepared, out);
+                let Some(prepared) = self
+                    .queries
+                    .get(&ticket)
+                    .and_then(|query| query.prepared.clone())
+                else {
+                    return;
+                };
+                let number =
+                    self.send_question(ticket, target, Operation::GoToDefinition, &prepared, out);
                 if let Some(query) = self.queries.get_mut(&ticket) {
                     query.references = Some(result);
                     query.stage = Stage::AskingDeclaration(number);
@@ -549,12 +725,17 @@ impl Core {
 
     /// References are marked with the declaration among them, which only a second question tells.
     fn asks_declaration(&self, ticket: QueryTicket, target: InstanceId, result: &str) -> bool {
-        let references =
-            self.queries.get(&ticket).is_some_and(|query| query.request.operation == Operation::FindReferences);
+        let references = self
+            .queries
+            .get(&ticket)
+            .is_some_and(|query| query.request.operation == Operation::FindReferences);
         let definition = Operation::GoToDefinition;
         references
             && result.trim() != "null"
-            && self.instances.get(&target).is_some_and(|it| it.supports(definition.capability(), definition.method()))
+            && self
+                .instances
+                .get(&target)
+                .is_some_and(|it| it.supports(definition.capability(), definition.method()))
     }
 
     /// Sends the question of an operation about a prepared position.
@@ -567,7 +748,9 @@ impl Core {
         out: &mut Vec<Effect>,
     ) -> u64 {
         let number = self.next_request();
-        let Some(instance) = self.instances.get_mut(&target) else { return number };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return number;
+        };
         let pending = Pending {
             requester: Requester::Query(ticket),
             method: operation.method().to_owned(),
@@ -583,20 +766,41 @@ impl Core {
         number
     }
 
-    fn query_refused(&mut self, ticket: QueryTicket, target: InstanceId, code: i64, frame: &Frame, out: &mut Vec<Effect>) {
+    fn query_refused(
+        &mut self,
+        ticket: QueryTicket,
+        target: InstanceId,
+        code: i64,
+        frame: &Frame,
+        out: &mut Vec<Effect>,
+    ) {
         let now = self.now;
-        let again = matches!(code, CONTENT_MODIFIED | SERVER_CANCELLED | super::requests::REQUEST_CANCELLED);
-        let server = self.instances.get(&target).map(|instance| instance.server.clone()).unwrap_or_default();
-        let Some(query) = self.queries.get_mut(&ticket) else { return };
+        let again = matches!(
+            code,
+            CONTENT_MODIFIED | SERVER_CANCELLED | super::requests::REQUEST_CANCELLED
+        );
+        let server = self
+            .instances
+            .get(&target)
+            .map(|instance| instance.server.clone())
+            .unwrap_or_default();
+        let Some(query) = self.queries.get_mut(&ticket) else {
+            return;
+        };
         if again {
             query.retries += 1;
             query.stage = Stage::Pausing;
             let (first, longest) = RETRY_PAUSE_MS;
-            let pause = first.saturating_mul(1 << query.retries.saturating_sub(1).min(8)).min(longest);
+            let pause = first
+                .saturating_mul(1 << query.retries.saturating_sub(1).min(8))
+                .min(longest);
             // Queries that were refused together are not asked again together.
             let jitter = ticket.0 % (pause / 4 + 1);
             let timer = Timer::QueryStep(ticket);
-            return out.push(Effect::SetTimer { timer, at: now.after(pause + jitter) });
+            return out.push(Effect::SetTimer {
+                timer,
+                at: now.after(pause + jitter),
+            });
         }
         let said = frame.message.error_json().unwrap_or("null");
         let message = error_text(said).unwrap_or_else(|| format!("error {code}"));
@@ -619,7 +823,9 @@ impl Core {
         definition_result: Option<String>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(instance) = self.instances.get(&target) else { return };
+        let Some(instance) = self.instances.get(&target) else {
+            return;
+        };
         let (server, progress) = (instance.server.clone(), instance.readiness.progress());
         let still_indexing = instance.readiness.is_indexing();
         let open_texts = instance
@@ -627,12 +833,19 @@ impl Core {
             .iter()
             .map(|(uri, document)| (UriKey::new(uri), document.text.content.clone()))
             .collect();
-        let Some(query) = self.queries.get(&ticket) else { return };
-        let Some(prepared) = query.prepared.clone() else { return };
+        let Some(query) = self.queries.get(&ticket) else {
+            return;
+        };
+        let Some(prepared) = query.prepared.clone() else {
+            return;
+        };
         let readiness = query.readiness.unwrap_or(Readiness::NotWaited);
         let mut notes = Vec::new();
         if query.retries > 0 {
-            notes.push(format!("asked again {} times because the server was busy", query.retries));
+            notes.push(format!(
+                "asked again {} times because the server was busy",
+                query.retries
+            ));
         }
         let input = FinishInput {
             request: query.request.clone(),
@@ -651,18 +864,35 @@ impl Core {
             waited_ms: query.waited_ms,
         };
         let client = query.client;
-        let job = self.job(JobOwner::Finish(ticket), Job::Finish { client, input: Arc::new(input) }, out);
+        let job = self.job(
+            JobOwner::Finish(ticket),
+            Job::Finish {
+                client,
+                input: Arc::new(input),
+            },
+            out,
+        );
         if let Some(query) = self.queries.get_mut(&ticket) {
             query.stage = Stage::Finishing(job);
         }
     }
 
-    pub(super) fn query_finished(&mut self, ticket: QueryTicket, result: super::event::FinishOutcome, out: &mut Vec<Effect>) {
+    pub(super) fn query_finished(
+        &mut self,
+        ticket: QueryTicket,
+        result: super::event::FinishOutcome,
+        out: &mut Vec<Effect>,
+    ) {
         self.finish_query(ticket, result, out);
     }
 
     /// Gives a query its answer and lets go of what it holds.
-    fn finish_query(&mut self, ticket: QueryTicket, result: super::event::FinishOutcome, out: &mut Vec<Effect>) {
+    fn finish_query(
+        &mut self,
+        ticket: QueryTicket,
+        result: super::event::FinishOutcome,
+        out: &mut Vec<Effect>,
+    ) {
         if !self.queries.contains_key(&ticket) {
             return;
         }
@@ -671,9 +901,15 @@ impl Core {
     }
 
     fn drop_query(&mut self, ticket: QueryTicket, out: &mut Vec<Effect>) {
-        out.push(Effect::ClearTimer { timer: Timer::QueryDeadline(ticket) });
-        out.push(Effect::ClearTimer { timer: Timer::QueryStep(ticket) });
-        let Some(query) = self.queries.get(&ticket) else { return };
+        out.push(Effect::ClearTimer {
+            timer: Timer::QueryDeadline(ticket),
+        });
+        out.push(Effect::ClearTimer {
+            timer: Timer::QueryStep(ticket),
+        });
+        let Some(query) = self.queries.get(&ticket) else {
+            return;
+        };
         match query.stage {
             Stage::Preparing(job) | Stage::Freshening(job) | Stage::Finishing(job) => {
                 if self.jobs.remove(&job).is_some() {
@@ -683,7 +919,10 @@ impl Core {
             Stage::Asking(number) | Stage::AskingDeclaration(number) => {
                 if let Some(target) = query.instance {
                     self.cancel_at_server(target, number, out);
-                    let pending = self.instances.get_mut(&target).and_then(|it| it.pending.get_mut(&number));
+                    let pending = self
+                        .instances
+                        .get_mut(&target)
+                        .and_then(|it| it.pending.get_mut(&number));
                     if let Some(pending) = pending {
                         pending.requester = Requester::Gone;
                     }
@@ -697,10 +936,19 @@ impl Core {
 
     /// Takes a query off its instance and gives the server back the text of its editors.
     fn leave_instance(&mut self, ticket: QueryTicket, out: &mut Vec<Effect>) {
-        let Some(query) = self.queries.get_mut(&ticket) else { return };
-        let Some(target) = query.instance.take() else { return };
-        let uri = query.prepared.as_ref().map(|prepared| prepared.file_uri.clone());
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(query) = self.queries.get_mut(&ticket) else {
+            return;
+        };
+        let Some(target) = query.instance.take() else {
+            return;
+        };
+        let uri = query
+            .prepared
+            .as_ref()
+            .map(|prepared| prepared.file_uri.clone());
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         instance.queries.remove(&ticket);
         if let Some(uri) = uri {
             self.show_last_active(target, &uri, out);
@@ -712,11 +960,16 @@ impl Core {
     }
 
     pub(super) fn query_deadline(&mut self, ticket: QueryTicket, out: &mut Vec<Effect>) {
-        let Some(query) = self.queries.get(&ticket) else { return };
+        let Some(query) = self.queries.get(&ticket) else {
+            return;
+        };
         let server = query
             .instance
             .and_then(|target| self.instances.get(&target))
-            .map_or_else(|| "the language server".to_owned(), |instance| instance.server.clone());
+            .map_or_else(
+                || "the language server".to_owned(),
+                |instance| instance.server.clone(),
+            );
         let phase = match query.stage {
             Stage::Preparing(_) | Stage::Booting => "boot",
             _ => "request",
@@ -735,8 +988,17 @@ impl Core {
     }
 
     /// The server of a query died or ended: what is read-only is asked again at the next process, once.
-    pub(super) fn query_lost_server(&mut self, ticket: QueryTicket, code: &str, retryable: bool, text: &str, out: &mut Vec<Effect>) {
-        let Some(query) = self.queries.get_mut(&ticket) else { return };
+    pub(super) fn query_lost_server(
+        &mut self,
+        ticket: QueryTicket,
+        code: &str,
+        retryable: bool,
+        text: &str,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(query) = self.queries.get_mut(&ticket) else {
+            return;
+        };
         if code == "LSP_CRASHED" && retryable && query.retries == 0 {
             query.retries += 1;
             query.stage = Stage::Booting;
@@ -746,13 +1008,26 @@ impl Core {
         self.fail_query(ticket, code, retryable, text, out);
     }
 
-    pub(super) fn fail_query(&mut self, ticket: QueryTicket, code: &str, retryable: bool, text: &str, out: &mut Vec<Effect>) {
+    pub(super) fn fail_query(
+        &mut self,
+        ticket: QueryTicket,
+        code: &str,
+        retryable: bool,
+        text: &str,
+        out: &mut Vec<Effect>,
+    ) {
         let error = RpcError::failed(code.to_owned(), retryable, text, None);
         self.finish_query(ticket, Err(Box::new(error)), out);
     }
 
     /// Fails every query of an instance that cannot serve any more.
-    pub(super) fn fail_queries_of(&mut self, target: InstanceId, code: &str, text: &str, out: &mut Vec<Effect>) {
+    pub(super) fn fail_queries_of(
+        &mut self,
+        target: InstanceId,
+        code: &str,
+        text: &str,
+        out: &mut Vec<Effect>,
+    ) {
         let tickets: Vec<QueryTicket> = match self.instances.get(&target) {
             Some(instance) => instance.queries.iter().copied().collect(),
             None => return,
@@ -763,23 +1038,40 @@ impl Core {
     }
 
     pub(super) fn abandon_queries(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let tickets: Vec<QueryTicket> =
-            self.queries.iter().filter(|(_, query)| query.client == id).map(|(ticket, _)| *ticket).collect();
+        let tickets: Vec<QueryTicket> = self
+            .queries
+            .iter()
+            .filter(|(_, query)| query.client == id)
+            .map(|(ticket, _)| *ticket)
+            .collect();
         for ticket in tickets {
-            self.fail_query(ticket, "LSP_DISPOSED", false, "the connection was closed", out);
+            self.fail_query(
+                ticket,
+                "LSP_DISPOSED",
+                false,
+                "the connection was closed",
+                out,
+            );
         }
     }
 
     /// An editor's server is in service: an instance of the same server and root that only queries use leaves.
     pub(super) fn supersede_query_instances(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let others: Vec<InstanceId> = self.instances.keys().copied().filter(|other| *other != target).collect();
+        let others: Vec<InstanceId> = self
+            .instances
+            .keys()
+            .copied()
+            .filter(|other| *other != target)
+            .collect();
         for other in others {
             self.end_if_superseded(other, out);
         }
     }
 
     fn end_if_superseded(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get(&target) else { return };
+        let Some(instance) = self.instances.get(&target) else {
+            return;
+        };
         if !instance.is_unused() || !instance.serves() || !instance.had_only_queries {
             return;
         }
@@ -805,7 +1097,9 @@ fn question(operation: Operation, prepared: &Prepared) -> String {
         Operation::FindReferences => r#","context":{"includeDeclaration":true}"#,
         _ => "",
     };
-    format!(r#"{{"textDocument":{{"uri":{uri}}},"position":{{"line":{line},"character":{character}}}{context}}}"#)
+    format!(
+        r#"{{"textDocument":{{"uri":{uri}}},"position":{{"line":{line},"character":{character}}}{context}}}"#
+    )
 }
 
 /// The `message` of a JSON-RPC error object.
@@ -814,7 +1108,9 @@ pub(super) fn error_text(error: &str) -> Option<String> {
     struct Said {
         message: String,
     }
-    serde_json::from_str::<Said>(error).ok().map(|said| said.message)
+    serde_json::from_str::<Said>(error)
+        .ok()
+        .map(|said| said.message)
 }
 
 fn path_from_bytes(bytes: &[u8]) -> PathBuf {

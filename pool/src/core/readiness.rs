@@ -78,9 +78,13 @@ impl Readiness {
         match phase {
             ProgressPhase::Begin { title } => {
                 self.running.insert(token.clone());
-                self.message = Some(message.map_or_else(|| title.clone(), |message| format!("{title}: {message}")));
+                self.message = Some(
+                    message.map_or_else(|| title.clone(), |message| format!("{title}: {message}")),
+                );
                 let name = token_name(token);
-                if definition.is_some_and(|definition| definition.readiness.is_indexing_progress(&name, title)) {
+                if definition.is_some_and(|definition| {
+                    definition.readiness.is_indexing_progress(&name, title)
+                }) {
                     self.indexing.insert(token.clone());
                 }
             }
@@ -106,7 +110,10 @@ impl Readiness {
     /// The progress as last reported, while there is one.
     pub(super) fn progress(&self) -> Option<lspool_normalize::Progress> {
         let reported = self.message.is_some() || self.percent.is_some();
-        reported.then(|| lspool_normalize::Progress { message: self.message.clone(), percent: self.percent })
+        reported.then(|| lspool_normalize::Progress {
+            message: self.message.clone(),
+            percent: self.percent,
+        })
     }
 
     /// A word for `status`.
@@ -121,7 +128,9 @@ impl Readiness {
 
     /// What a question may rely on now, by the server's rule.
     pub(super) fn assess(&self, now: Tick, rule: &Rule) -> Assessment {
-        let Some(open) = self.first_open else { return Assessment::Wait(None) };
+        let Some(open) = self.first_open else {
+            return Assessment::Wait(None);
+        };
         if rule.has_signal() {
             if self.shows_signal(rule) {
                 return Assessment::Signal;
@@ -142,8 +151,15 @@ impl Readiness {
         if !self.running.is_empty() {
             return Assessment::Wait(Some(latest));
         }
-        let quiet = self.last_active.map_or(open, |active| active.max(open)).after(u64::from(rule.settle_ms));
-        if now >= quiet { Assessment::Settled } else { Assessment::Wait(Some(quiet.min(latest))) }
+        let quiet = self
+            .last_active
+            .map_or(open, |active| active.max(open))
+            .after(u64::from(rule.settle_ms));
+        if now >= quiet {
+            Assessment::Settled
+        } else {
+            Assessment::Wait(Some(quiet.min(latest)))
+        }
     }
 
     fn shows_signal(&self, rule: &Rule) -> bool {
@@ -167,7 +183,9 @@ mod tests {
     use crate::registry::Registry;
 
     fn begin(title: &str) -> ProgressPhase {
-        ProgressPhase::Begin { title: title.to_owned() }
+        ProgressPhase::Begin {
+            title: title.to_owned(),
+        }
     }
 
     #[test]
@@ -179,12 +197,36 @@ mod tests {
         let mut readiness = Readiness::default();
         assert_eq!(readiness.assess(Tick(0), rule), Assessment::Wait(None));
         readiness.opened(Tick(10));
-        assert!(matches!(readiness.assess(Tick(11), rule), Assessment::Wait(Some(_))));
-        readiness.progressed(Tick(20), &token, &begin("indexing"), None, None, Some(clangd));
+        assert!(matches!(
+            readiness.assess(Tick(11), rule),
+            Assessment::Wait(Some(_))
+        ));
+        readiness.progressed(
+            Tick(20),
+            &token,
+            &begin("indexing"),
+            None,
+            None,
+            Some(clangd),
+        );
         assert_eq!(readiness.assess(Tick(60_000), rule), Assessment::Wait(None));
-        readiness.progressed(Tick(70_000), &token, &ProgressPhase::End, None, None, Some(clangd));
+        readiness.progressed(
+            Tick(70_000),
+            &token,
+            &ProgressPhase::End,
+            None,
+            None,
+            Some(clangd),
+        );
         assert_eq!(readiness.assess(Tick(70_000), rule), Assessment::Signal);
-        readiness.progressed(Tick(80_000), &token, &begin("indexing"), None, None, Some(clangd));
+        readiness.progressed(
+            Tick(80_000),
+            &token,
+            &begin("indexing"),
+            None,
+            None,
+            Some(clangd),
+        );
         assert_eq!(readiness.assess(Tick(80_001), rule), Assessment::Wait(None));
     }
 
@@ -194,9 +236,15 @@ mod tests {
         let rule = &registry.defaults().readiness;
         let mut readiness = Readiness::default();
         readiness.opened(Tick(0));
-        assert_eq!(readiness.assess(Tick(999), rule), Assessment::Wait(Some(Tick(1_000))));
+        assert_eq!(
+            readiness.assess(Tick(999), rule),
+            Assessment::Wait(Some(Tick(1_000)))
+        );
         readiness.active(Tick(900));
-        assert_eq!(readiness.assess(Tick(1_000), rule), Assessment::Wait(Some(Tick(1_900))));
+        assert_eq!(
+            readiness.assess(Tick(1_000), rule),
+            Assessment::Wait(Some(Tick(1_900)))
+        );
         assert_eq!(readiness.assess(Tick(1_900), rule), Assessment::Settled);
         readiness.active(Tick(9_999));
         assert_eq!(readiness.assess(Tick(10_000), rule), Assessment::Settled);
@@ -209,8 +257,14 @@ mod tests {
         let mut readiness = Readiness::default();
         readiness.opened(Tick(0));
         readiness.status(Tick(1), false);
-        assert_eq!(readiness.assess(Tick(100_000), &analyzer.readiness), Assessment::Wait(None));
+        assert_eq!(
+            readiness.assess(Tick(100_000), &analyzer.readiness),
+            Assessment::Wait(None)
+        );
         readiness.status(Tick(100_000), true);
-        assert_eq!(readiness.assess(Tick(100_000), &analyzer.readiness), Assessment::Signal);
+        assert_eq!(
+            readiness.assess(Tick(100_000), &analyzer.readiness),
+            Assessment::Signal
+        );
     }
 }

@@ -31,9 +31,14 @@ impl Core {
         frame: Frame,
         out: &mut Vec<Effect>,
     ) {
-        let target = self.clients.get(&id).and_then(|client| client.instances.first().copied());
+        let target = self
+            .clients
+            .get(&id)
+            .and_then(|client| client.instances.first().copied());
         let Some(target) = target.filter(|target| self.instances.contains_key(target)) else {
-            let text = format!("{method} cannot be answered: the language server is gone; see `lspool status`");
+            let text = format!(
+                "{method} cannot be answered: the language server is gone; see `lspool status`"
+            );
             return self.answer_failure(id, &request, "LSP_CRASHED", false, &text, out);
         };
         let (stalled, serves, server) = {
@@ -50,15 +55,26 @@ impl Core {
         }
         self.show_texts_of(id, target, out);
         let number = self.next_request();
-        let Decoded::Request { work_done, partial_result, document } = &frame.decoded else { return };
-        let Some(id_span) = frame.message.id_span() else { return };
+        let Decoded::Request {
+            work_done,
+            partial_result,
+            document,
+        } = &frame.decoded
+        else {
+            return;
+        };
+        let Some(id_span) = frame.message.id_span() else {
+            return;
+        };
         let mut edits: Vec<(Range<usize>, String)> = vec![(id_span, number.to_string())];
         let mut tokens = Vec::new();
         for token in [work_done, partial_result].into_iter().flatten() {
             let told = self.admit_token(id, target, token, &mut edits);
             tokens.push(told);
         }
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let pending = Pending {
             requester: Requester::Client(id, request.clone()),
             method,
@@ -69,7 +85,9 @@ impl Core {
         };
         instance.pending.insert(number, pending);
         let link = instance.link();
-        instance.outbox.push(link, spliced(&frame.message, &mut edits), self.now, out);
+        instance
+            .outbox
+            .push(link, spliced(&frame.message, &mut edits), self.now, out);
         self.watch_server(target, out);
         if let Some(client) = self.clients.get_mut(&id) {
             client.requests.insert(request, (target, number));
@@ -84,55 +102,107 @@ impl Core {
         token: &TokenSpan,
         edits: &mut Vec<(Range<usize>, String)>,
     ) -> RawId {
-        let Some(instance) = self.instances.get_mut(&target) else { return token.token.clone() };
-        let taken =
-            instance.client_tokens.contains_key(&token.token) || instance.progress.contains_key(&token.token);
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return token.token.clone();
+        };
+        let taken = instance.client_tokens.contains_key(&token.token)
+            || instance.progress.contains_key(&token.token);
         let mut told = token.token.clone();
         if taken {
             self.next.request += 1;
-            told = RawId::parse(&quoted(&format!("lspool/{}", self.next.request))).unwrap_or_else(RawId::null);
+            told = RawId::parse(&quoted(&format!("lspool/{}", self.next.request)))
+                .unwrap_or_else(RawId::null);
             edits.push((token.span.clone(), told.raw().to_owned()));
         }
-        let entry = ClientToken { client: id, original: token.token.clone() };
+        let entry = ClientToken {
+            client: id,
+            original: token.token.clone(),
+        };
         instance.client_tokens.insert(told.clone(), entry);
         told
     }
 
-    pub(super) fn forward_notification(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
-        let target = self.clients.get(&id).and_then(|client| client.instances.first().copied());
-        let Some(instance) = target.and_then(|target| self.instances.get_mut(&target)) else { return };
+    pub(super) fn forward_notification(
+        &mut self,
+        id: ClientId,
+        frame: &Frame,
+        out: &mut Vec<Effect>,
+    ) {
+        let target = self
+            .clients
+            .get(&id)
+            .and_then(|client| client.instances.first().copied());
+        let Some(instance) = target.and_then(|target| self.instances.get_mut(&target)) else {
+            return;
+        };
         if !instance.serves() {
             return;
         }
         let link = instance.link();
-        instance.outbox.push(link, frame.message.clone().into(), self.now, out);
+        instance
+            .outbox
+            .push(link, frame.message.clone().into(), self.now, out);
         if let Some(target) = target {
             self.watch_server(target, out);
         }
     }
 
     /// A client's `$/cancelRequest`: it reaches the request that this client means and no other.
-    pub(super) fn cancel_from_client(&mut self, id: ClientId, request: &RawId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+    pub(super) fn cancel_from_client(
+        &mut self,
+        id: ClientId,
+        request: &RawId,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         if let Some(call) = client.calls.remove(request) {
             self.calls.remove(&call);
             out.push(Effect::CancelCall { call });
-            return self.answer_error(id, request, REQUEST_CANCELLED, "cancelled by the client", out);
+            return self.answer_error(
+                id,
+                request,
+                REQUEST_CANCELLED,
+                "cancelled by the client",
+                out,
+            );
         }
         if let Some((target, number)) = client.requests.get(request).copied() {
             return self.cancel_at_server(target, number, out);
         }
-        let parked = client.parked.iter().position(|frame| frame.message.id() == Some(request));
+        let parked = client
+            .parked
+            .iter()
+            .position(|frame| frame.message.id() == Some(request));
         if let Some(frame) = parked.and_then(|at| client.parked.remove(at)) {
-            out.push(Effect::Release { link: Link::Client(id), credit: frame.credit });
-            self.answer_error(id, request, REQUEST_CANCELLED, "cancelled by the client before it was sent", out);
+            out.push(Effect::Release {
+                link: Link::Client(id),
+                credit: frame.credit,
+            });
+            self.answer_error(
+                id,
+                request,
+                REQUEST_CANCELLED,
+                "cancelled by the client before it was sent",
+                out,
+            );
         }
     }
 
     /// Sends a cancel with the pool's id, once.
-    pub(super) fn cancel_at_server(&mut self, target: InstanceId, number: u64, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
-        let Some(pending) = instance.pending.get_mut(&number) else { return };
+    pub(super) fn cancel_at_server(
+        &mut self,
+        target: InstanceId,
+        number: u64,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
+        let Some(pending) = instance.pending.get_mut(&number) else {
+            return;
+        };
         if std::mem::replace(&mut pending.cancelled, true) {
             return;
         }
@@ -142,9 +212,20 @@ impl Core {
     }
 
     /// `window/workDoneProgress/cancel` of a client: its own tokens by their told name, the server's as they are.
-    pub(super) fn cancel_progress(&mut self, id: ClientId, token: &TokenSpan, frame: &Frame, out: &mut Vec<Effect>) {
-        let target = self.clients.get(&id).and_then(|client| client.instances.first().copied());
-        let Some(instance) = target.and_then(|target| self.instances.get_mut(&target)) else { return };
+    pub(super) fn cancel_progress(
+        &mut self,
+        id: ClientId,
+        token: &TokenSpan,
+        frame: &Frame,
+        out: &mut Vec<Effect>,
+    ) {
+        let target = self
+            .clients
+            .get(&id)
+            .and_then(|client| client.instances.first().copied());
+        let Some(instance) = target.and_then(|target| self.instances.get_mut(&target)) else {
+            return;
+        };
         let told = instance
             .client_tokens
             .iter()
@@ -159,12 +240,23 @@ impl Core {
     }
 
     /// An answer of a server: exactly one for each request, to the one who asked.
-    pub(super) fn answer_from_server(&mut self, target: InstanceId, frame: Frame, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
-        let pending = frame.message.id().and_then(RawId::as_u64).and_then(|number| {
-            let pending = instance.pending.remove(&number)?;
-            Some((number, pending))
-        });
+    pub(super) fn answer_from_server(
+        &mut self,
+        target: InstanceId,
+        frame: Frame,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
+        let pending = frame
+            .message
+            .id()
+            .and_then(RawId::as_u64)
+            .and_then(|number| {
+                let pending = instance.pending.remove(&number)?;
+                Some((number, pending))
+            });
         let Some((number, pending)) = pending else {
             self.late_answers += 1;
             tracing::debug!(instance = %target, "an answer without a request was dropped");
@@ -174,7 +266,9 @@ impl Core {
             instance.client_tokens.remove(token);
         }
         match pending.requester.clone() {
-            Requester::Client(client, request) => self.deliver_answer(client, request, pending, &frame, out),
+            Requester::Client(client, request) => {
+                self.deliver_answer(client, request, pending, &frame, out)
+            }
             Requester::Query(ticket) => self.query_answered(ticket, number, &frame, out),
             Requester::Initialize => self.server_initialized(target, &frame, out),
             Requester::Shutdown => self.shutdown_answered(target, out),
@@ -183,8 +277,17 @@ impl Core {
         self.pump_queries(target, out);
     }
 
-    fn deliver_answer(&mut self, id: ClientId, request: RawId, pending: Pending, frame: &Frame, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+    fn deliver_answer(
+        &mut self,
+        id: ClientId,
+        request: RawId,
+        pending: Pending,
+        frame: &Frame,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         client.requests.remove(&request);
         let offer = client.facts.as_ref().map(|facts| &facts.raised.offer);
         let succeeded = matches!(frame.decoded, Decoded::Answer { error: None });
@@ -206,15 +309,30 @@ impl Core {
         }
     }
 
-    pub(super) fn lowered(&mut self, id: ClientId, job: super::JobId, message: Outgoing, out: &mut Vec<Effect>) {
+    pub(super) fn lowered(
+        &mut self,
+        id: ClientId,
+        job: super::JobId,
+        message: Outgoing,
+        out: &mut Vec<Effect>,
+    ) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.outbox.fill(Link::Client(id), job, message, out);
         }
     }
 
     /// Fails every request that a dead or ending server has not answered.
-    pub(super) fn fail_pending(&mut self, target: InstanceId, code: &str, retryable: bool, text: &str, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else { return };
+    pub(super) fn fail_pending(
+        &mut self,
+        target: InstanceId,
+        code: &str,
+        retryable: bool,
+        text: &str,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(instance) = self.instances.get_mut(&target) else {
+            return;
+        };
         let pending = std::mem::take(&mut instance.pending);
         instance.client_tokens.clear();
         for (_, pending) in pending {
@@ -225,7 +343,9 @@ impl Core {
                     }
                     self.answer_failure(client, &request, code, retryable, text, out);
                 }
-                Requester::Query(ticket) => self.query_lost_server(ticket, code, retryable, text, out),
+                Requester::Query(ticket) => {
+                    self.query_lost_server(ticket, code, retryable, text, out)
+                }
                 Requester::Initialize | Requester::Shutdown | Requester::Gone => {}
             }
         }
@@ -233,11 +353,16 @@ impl Core {
 
     /// Takes a client's requests away from it: cancelled at their servers, their answers dropped.
     pub(super) fn disown_requests(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         let requests = std::mem::take(&mut client.requests);
         for (target, number) in requests.into_values() {
             self.cancel_at_server(target, number, out);
-            let pending = self.instances.get_mut(&target).and_then(|instance| instance.pending.get_mut(&number));
+            let pending = self
+                .instances
+                .get_mut(&target)
+                .and_then(|instance| instance.pending.get_mut(&number));
             if let Some(pending) = pending {
                 pending.requester = Requester::Gone;
             }
@@ -248,6 +373,9 @@ impl Core {
 /// The message with its edits applied; edits may come in any order and never overlap.
 pub(super) fn spliced(message: &Message, edits: &mut Vec<(Range<usize>, String)>) -> Outgoing {
     edits.sort_by_key(|(range, _)| range.start);
-    let edits: Vec<(Range<usize>, &str)> = edits.iter().map(|(range, text)| (range.clone(), text.as_str())).collect();
+    let edits: Vec<(Range<usize>, &str)> = edits
+        .iter()
+        .map(|(range, text)| (range.clone(), text.as_str()))
+        .collect();
     Outgoing::splice(message, &edits)
 }

@@ -103,7 +103,11 @@ impl Core {
             attached_ms: self.now.since(client.attached_at),
         });
         PoolStatus {
-            instances: self.instances.keys().filter_map(|id| self.instance_status(*id)).collect(),
+            instances: self
+                .instances
+                .keys()
+                .filter_map(|id| self.instance_status(*id))
+                .collect(),
             clients: clients.collect(),
             queries: self.queries.len(),
             late_answers: self.late_answers,
@@ -112,7 +116,10 @@ impl Core {
 
     fn instance_status(&self, id: InstanceId) -> Option<InstanceStatus> {
         let instance = self.instances.get(&id)?;
-        let rule = instance.definition.as_ref().unwrap_or_else(|| self.config.registry.defaults());
+        let rule = instance
+            .definition
+            .as_ref()
+            .unwrap_or_else(|| self.config.registry.defaults());
         Some(InstanceStatus {
             id: id.to_string(),
             server: instance.server.clone(),
@@ -126,7 +133,12 @@ impl Core {
             },
             readiness: instance.readiness.word(self.now, &rule.readiness),
             folders: instance.folders_as_sent.clone(),
-            command: instance.launch.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: instance
+                .launch
+                .argv
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
             pid: instance.pid,
             uptime_ms: self.now.since(instance.started_at),
             restarts: instance.restarts,
@@ -135,7 +147,11 @@ impl Core {
             queries: instance.queries.len(),
             documents: instance.documents.len(),
             in_flight: instance.pending.len(),
-            oldest_ms: instance.pending.values().map(|pending| self.now.since(pending.sent_at)).max(),
+            oldest_ms: instance
+                .pending
+                .values()
+                .map(|pending| self.now.since(pending.sent_at))
+                .max(),
             queued_bytes: instance.outbox.bytes(),
             stalled: instance.stalled,
             why_not_shared: self.why_not_shared(id),
@@ -155,7 +171,11 @@ impl Core {
             "the folders differ".to_owned()
         } else if other.identity.profile != instance.identity.profile {
             "the clients' capabilities differ".to_owned()
-        } else if let Some(part) = instance.identity.launch.first_difference(&other.identity.launch) {
+        } else if let Some(part) = instance
+            .identity
+            .launch
+            .first_difference(&other.identity.launch)
+        {
             format!("{part} differs")
         } else {
             "the other one did not take clients any more".to_owned()

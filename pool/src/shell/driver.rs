@@ -13,15 +13,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::core::{
-    CallId, ClientId, ClientName, Core, Effect, Event, Generation, INITIALIZE_ID, InstanceId, Job, JobId, Link,
-    PoolStatus, QueryTicket, ServerLaunch, Tick, Timer, WINDOW_MESSAGES,
+    CallId, ClientId, ClientName, Core, Effect, Event, Generation, INITIALIZE_ID, InstanceId, Job,
+    JobId, Link, PoolStatus, QueryTicket, ServerLaunch, Tick, Timer, WINDOW_MESSAGES,
 };
 use crate::edge::{ClientEdge, ServerEdge};
 use crate::wire::{FramerLimits, Outgoing};
 
 use super::jobs::{self, JobContext};
 use super::link::{Edge, LINK_CREDIT, Reader, ToWrite, Writer};
-use super::{ClientContext, Connection, ConnectionEnd, MethodCall, Methods, Notice, PoolOptions, Step, process};
+use super::{
+    ClientContext, Connection, ConnectionEnd, MethodCall, Methods, Notice, PoolOptions, Step,
+    process,
+};
 
 /// Bytes of a header block.
 const MAX_HEADER: usize = 64 * 1024;
@@ -33,10 +36,24 @@ const RECORDED_STEPS: usize = 1 << 20;
 /// What the driver is given.
 pub(super) enum Input {
     Event(Event),
-    Attach { client: ClientId, connection: Box<Connection>, end: oneshot::Sender<ConnectionEnd> },
-    Started { instance: InstanceId, generation: Generation, result: Result<Arc<dyn ProcessHandle>, String> },
-    Terminated { instance: InstanceId, generation: Generation, result: Result<(), String> },
-    ClientWritten { client: ClientId },
+    Attach {
+        client: ClientId,
+        connection: Box<Connection>,
+        end: oneshot::Sender<ConnectionEnd>,
+    },
+    Started {
+        instance: InstanceId,
+        generation: Generation,
+        result: Result<Arc<dyn ProcessHandle>, String>,
+    },
+    Terminated {
+        instance: InstanceId,
+        generation: Generation,
+        result: Result<(), String>,
+    },
+    ClientWritten {
+        client: ClientId,
+    },
     Query {
         ticket: QueryTicket,
         client: ClientId,
@@ -132,7 +149,10 @@ impl Driver {
     /// Runs until every handle of the pool is gone, or until a shutdown is complete.
     pub(super) async fn run(mut self, mut receiver: mpsc::Receiver<Input>) {
         loop {
-            let next = self.due.first().map(|(at, _)| self.started + Duration::from_millis(at.0));
+            let next = self
+                .due
+                .first()
+                .map(|(at, _)| self.started + Duration::from_millis(at.0));
             let timer = async {
                 match next {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -148,7 +168,8 @@ impl Driver {
                 },
             }
             let empty = self.core.is_empty() && self.clients.is_empty();
-            self.idle.send_if_modified(|idle| std::mem::replace(idle, empty) != empty);
+            self.idle
+                .send_if_modified(|idle| std::mem::replace(idle, empty) != empty);
         }
     }
 
@@ -180,27 +201,54 @@ impl Driver {
                 }
                 self.handle(event);
             }
-            Input::Attach { client, connection, end } => self.attach(client, *connection, end),
-            Input::Started { instance, generation, result } => self.process_started(instance, generation, result),
-            Input::Terminated { instance, generation, result } => {
+            Input::Attach {
+                client,
+                connection,
+                end,
+            } => self.attach(client, *connection, end),
+            Input::Started {
+                instance,
+                generation,
+                result,
+            } => self.process_started(instance, generation, result),
+            Input::Terminated {
+                instance,
+                generation,
+                result,
+            } => {
                 if result.is_ok()
                     && let Some(server) = self.servers.remove(&(instance, generation))
                 {
                     server.link.cancel.cancel();
                 }
-                self.handle(Event::Terminated { instance, generation, result });
+                self.handle(Event::Terminated {
+                    instance,
+                    generation,
+                    result,
+                });
             }
             Input::ClientWritten { client } => {
                 if let Some(mut handle) = self.clients.remove(&client)
                     && let Some(end) = handle.end.take()
                 {
                     // Whoever attached may have gone.
-                    let _ = end.send(ConnectionEnd { exit_code: handle.exit_code });
+                    let _ = end.send(ConnectionEnd {
+                        exit_code: handle.exit_code,
+                    });
                 }
             }
-            Input::Query { ticket, client, request, reply } => {
+            Input::Query {
+                ticket,
+                client,
+                request,
+                reply,
+            } => {
                 self.queries.insert(ticket, reply);
-                self.handle(Event::Query { ticket, client, request });
+                self.handle(Event::Query {
+                    ticket,
+                    client,
+                    request,
+                });
             }
             Input::Status(reply) => {
                 let _ = reply.send(self.core.status());
@@ -217,12 +265,17 @@ impl Driver {
 
     fn handle(&mut self, event: Event) {
         let now = self.now();
-        let recorded = (self.options.record && self.recording.len() < RECORDED_STEPS).then(|| event.clone());
+        let recorded =
+            (self.options.record && self.recording.len() < RECORDED_STEPS).then(|| event.clone());
         let mut effects = std::mem::take(&mut self.effects);
         self.core.handle(now, event, &mut effects);
         if let Some(event) = recorded {
             let effects = effects.iter().map(|effect| format!("{effect:?}")).collect();
-            self.recording.push(Step { tick: now, event, effects });
+            self.recording.push(Step {
+                tick: now,
+                event,
+                effects,
+            });
         }
         for effect in effects.drain(..) {
             self.perform(effect);
@@ -255,16 +308,31 @@ impl Driver {
                     self.due.remove(&(old, timer));
                 }
             }
-            Effect::Spawn { instance, generation, launch } => self.spawn(instance, generation, &launch),
-            Effect::CloseInput { instance, generation } => {
+            Effect::Spawn {
+                instance,
+                generation,
+                launch,
+            } => self.spawn(instance, generation, &launch),
+            Effect::CloseInput {
+                instance,
+                generation,
+            } => {
                 if let Some(server) = self.servers.get(&(instance, generation)) {
                     close(&server.link);
                 }
             }
-            Effect::Terminate { instance, generation } => self.terminate(instance, generation),
+            Effect::Terminate {
+                instance,
+                generation,
+            } => self.terminate(instance, generation),
             Effect::Close { client, exit_code } => self.close_client(client, exit_code),
             Effect::Notice { client, text } => self.notice(client, text),
-            Effect::Call { call, client, method, params } => self.start_call(call, client, method, params),
+            Effect::Call {
+                call,
+                client,
+                method,
+                params,
+            } => self.start_call(call, client, method, params),
             Effect::CancelCall { call } => {
                 if let Some(cancel) = self.calls.remove(&call) {
                     cancel.cancel();
@@ -287,21 +355,41 @@ impl Driver {
     fn link(&self, link: Link) -> Option<&LinkHandle> {
         match link {
             Link::Client(id) => self.clients.get(&id).map(|client| &client.link),
-            Link::Server(id, generation) => self.servers.get(&(id, generation)).map(|server| &server.link),
+            Link::Server(id, generation) => self
+                .servers
+                .get(&(id, generation))
+                .map(|server| &server.link),
         }
     }
 
     fn send(&self, link: Link, message: Outgoing) {
-        let Some(handle) = self.link(link) else { return };
+        let Some(handle) = self.link(link) else {
+            return;
+        };
         // The core gives a writer no more than its queue holds, so only a writer that is gone refuses.
         if handle.queue.try_send(ToWrite::Message(message)).is_err() {
             tracing::debug!(?link, "a message found its writer gone");
         }
     }
 
-    fn attach(&mut self, client: ClientId, connection: Connection, end: oneshot::Sender<ConnectionEnd>) {
-        let Connection { input, output, face, context, methods, notices } = connection;
-        let name = ClientName { pid: context.pid, name: context.name.clone() };
+    fn attach(
+        &mut self,
+        client: ClientId,
+        connection: Connection,
+        end: oneshot::Sender<ConnectionEnd>,
+    ) {
+        let Connection {
+            input,
+            output,
+            face,
+            context,
+            methods,
+            notices,
+        } = connection;
+        let name = ClientName {
+            pid: context.pid,
+            name: context.name.clone(),
+        };
         let link = Link::Client(client);
         let (handle, queue) = self.open_link();
         let limits = FramerLimits {
@@ -328,7 +416,11 @@ impl Driver {
             exit_code: 1,
         };
         self.clients.insert(client, handle);
-        self.handle(Event::ClientOpened { client, face: core_face, name });
+        self.handle(Event::ClientOpened {
+            client,
+            face: core_face,
+            name,
+        });
     }
 
     fn open_link(&self) -> (LinkHandle, mpsc::Receiver<ToWrite>) {
@@ -375,11 +467,19 @@ impl Driver {
         queue: mpsc::Receiver<ToWrite>,
         handle: &LinkHandle,
     ) -> Writer {
-        Writer { link, output, queue, inputs: self.inputs.clone(), cancel: handle.cancel.clone() }
+        Writer {
+            link,
+            output,
+            queue,
+            inputs: self.inputs.clone(),
+            cancel: handle.cancel.clone(),
+        }
     }
 
     fn close_client(&mut self, client: ClientId, exit_code: i32) {
-        let Some(handle) = self.clients.get_mut(&client) else { return };
+        let Some(handle) = self.clients.get_mut(&client) else {
+            return;
+        };
         handle.exit_code = exit_code;
         handle.link.reader_cancel.cancel();
         // All that counts is written; a peer that does not read gets no more time.
@@ -391,7 +491,9 @@ impl Driver {
     }
 
     fn notice(&self, client: ClientId, text: String) {
-        let Some(handle) = self.clients.get(&client) else { return };
+        let Some(handle) = self.clients.get(&client) else {
+            return;
+        };
         if let Err(error) = handle.notices.try_send(Notice(text)) {
             tracing::warn!(%client, notice = ?error.into_inner(), "a line for a person found no room");
         }
@@ -400,8 +502,19 @@ impl Driver {
     fn spawn(&mut self, instance: InstanceId, generation: Generation, launch: &ServerLaunch) {
         self.starting.insert((instance, generation), false);
         let grace = Duration::from_millis(self.options.grace_ms);
-        let spec = process::spec(launch, self.options.marker.clone(), grace, CancellationToken::new());
-        let start = process::start(self.options.world.clone(), spec, instance, generation, self.inputs.clone());
+        let spec = process::spec(
+            launch,
+            self.options.marker.clone(),
+            grace,
+            CancellationToken::new(),
+        );
+        let start = process::start(
+            self.options.world.clone(),
+            spec,
+            instance,
+            generation,
+            self.inputs.clone(),
+        );
         self.tasks.spawn(start);
     }
 
@@ -411,13 +524,24 @@ impl Driver {
         generation: Generation,
         result: Result<Arc<dyn ProcessHandle>, String>,
     ) {
-        let end_at_once = self.starting.remove(&(instance, generation)).unwrap_or(false);
+        let end_at_once = self
+            .starting
+            .remove(&(instance, generation))
+            .unwrap_or(false);
         let process = match result {
             Ok(process) => process,
             Err(text) => {
-                self.handle(Event::Spawned { instance, generation, result: Err(text) });
+                self.handle(Event::Spawned {
+                    instance,
+                    generation,
+                    result: Err(text),
+                });
                 if end_at_once {
-                    self.handle(Event::Terminated { instance, generation, result: Ok(()) });
+                    self.handle(Event::Terminated {
+                        instance,
+                        generation,
+                        result: Ok(()),
+                    });
                 }
                 return;
             }
@@ -435,20 +559,42 @@ impl Driver {
             self.start_reader(link, stdout, edge, limits, &handle, output_read.clone());
         }
         if let Some(stdin) = process.take_stdin() {
-            self.tasks.spawn(self.writer(link, stdin, queue, &handle).run());
+            self.tasks
+                .spawn(self.writer(link, stdin, queue, &handle).run());
         }
-        self.tasks.spawn(process::wait(process.clone(), instance, generation, output_read, self.inputs.clone()));
+        self.tasks.spawn(process::wait(
+            process.clone(),
+            instance,
+            generation,
+            output_read,
+            self.inputs.clone(),
+        ));
         let pid = process.pid();
-        self.servers.insert((instance, generation), ServerHandle { link: handle, process });
+        self.servers.insert(
+            (instance, generation),
+            ServerHandle {
+                link: handle,
+                process,
+            },
+        );
         if end_at_once {
             self.terminate(instance, generation);
         }
-        self.handle(Event::Spawned { instance, generation, result: Ok(pid) });
+        self.handle(Event::Spawned {
+            instance,
+            generation,
+            result: Ok(pid),
+        });
     }
 
     fn terminate(&mut self, instance: InstanceId, generation: Generation) {
         if let Some(server) = self.servers.get(&(instance, generation)) {
-            let end = process::terminate(server.process.clone(), instance, generation, self.inputs.clone());
+            let end = process::terminate(
+                server.process.clone(),
+                instance,
+                generation,
+                self.inputs.clone(),
+            );
             self.tasks.spawn(end);
         } else if let Some(end_at_once) = self.starting.get_mut(&(instance, generation)) {
             *end_at_once = true;
@@ -456,16 +602,25 @@ impl Driver {
             // There is nothing to end; the answer comes as an event of its own, as for every other end.
             let inputs = self.inputs.clone();
             self.tasks.spawn(async move {
-                let _ = inputs.send(Input::Terminated { instance, generation, result: Ok(()) }).await;
+                let _ = inputs
+                    .send(Input::Terminated {
+                        instance,
+                        generation,
+                        result: Ok(()),
+                    })
+                    .await;
             });
         }
     }
 
     fn start_job(&mut self, job: JobId, work: Job) {
         let client = match &work {
-            Job::Launch { client, .. } | Job::Prepare { client, .. } | Job::Finish { client, .. } => {
-                self.clients.get(client).map(|handle| handle.context.clone())
-            }
+            Job::Launch { client, .. }
+            | Job::Prepare { client, .. }
+            | Job::Finish { client, .. } => self
+                .clients
+                .get(client)
+                .map(|handle| handle.context.clone()),
             _ => None,
         };
         let cancel = CancellationToken::new();
@@ -478,19 +633,33 @@ impl Driver {
             };
             match outcome {
                 Some(outcome) => {
-                    let _ = inputs.send(Input::Event(Event::JobDone { job, outcome })).await;
+                    let _ = inputs
+                        .send(Input::Event(Event::JobDone { job, outcome }))
+                        .await;
                 }
                 None => tracing::debug!(%job, "a job was for a connection that is gone"),
             }
         });
     }
 
-    fn start_call(&mut self, call: CallId, client: ClientId, method: String, params: Option<String>) {
-        let Some(handle) = self.clients.get(&client) else { return };
+    fn start_call(
+        &mut self,
+        call: CallId,
+        client: ClientId,
+        method: String,
+        params: Option<String>,
+    ) {
+        let Some(handle) = self.clients.get(&client) else {
+            return;
+        };
         let cancel = CancellationToken::new();
         self.calls.insert(call, cancel.clone());
         let params = params.and_then(|params| RawValue::from_string(params).ok());
-        let future = handle.methods.call(MethodCall { client, method, params });
+        let future = handle.methods.call(MethodCall {
+            client,
+            method,
+            params,
+        });
         let inputs = self.inputs.clone();
         self.tasks.spawn(async move {
             let result = tokio::select! {
@@ -498,7 +667,9 @@ impl Driver {
                 result = future => result,
             };
             let result = result.map(|value| value.get().to_owned()).map_err(Box::new);
-            let _ = inputs.send(Input::Event(Event::CallDone { call, result })).await;
+            let _ = inputs
+                .send(Input::Event(Event::CallDone { call, result }))
+                .await;
         });
     }
 }

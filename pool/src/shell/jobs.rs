@@ -23,17 +23,43 @@ pub(super) struct JobContext {
 }
 
 /// Does one job. `client` is the connection that it is for, where it is for one.
-pub(super) async fn run(context: JobContext, client: Option<Arc<ClientContext>>, work: Job) -> Option<JobOutcome> {
+pub(super) async fn run(
+    context: JobContext,
+    client: Option<Arc<ClientContext>>,
+    work: Job,
+) -> Option<JobOutcome> {
     match work {
-        Job::Launch { argv, options_digest, folder, identity_environment, .. } => {
+        Job::Launch {
+            argv,
+            options_digest,
+            folder,
+            identity_environment,
+            ..
+        } => {
             let client = client?;
-            Some(JobOutcome::Launch(launch(&context.world, &client, argv, options_digest, folder, &identity_environment).await))
+            Some(JobOutcome::Launch(
+                launch(
+                    &context.world,
+                    &client,
+                    argv,
+                    options_digest,
+                    folder,
+                    &identity_environment,
+                )
+                .await,
+            ))
         }
-        Job::Lower { method, document, offer, answer, id } => {
+        Job::Lower {
+            method,
+            document,
+            offer,
+            answer,
+            id,
+        } => {
             blocking(move || {
-                let lowered = answer
-                    .result_json()
-                    .and_then(|result| capabilities::lower(&method, &offer, result, document.as_deref()));
+                let lowered = answer.result_json().and_then(|result| {
+                    capabilities::lower(&method, &offer, result, document.as_deref())
+                });
                 match lowered {
                     Some(result) => Message::result(&id, &result).into(),
                     None => Outgoing::with_id(&answer, &id),
@@ -41,15 +67,35 @@ pub(super) async fn run(context: JobContext, client: Option<Arc<ClientContext>>,
             })
             .await
         }
-        Job::Open { uri, language, version, text } => blocking(move || opened(&uri, &language, version, &text)).await,
-        Job::Change { uri, version, before, after, incremental } => {
-            blocking(move || changed(&uri, version, &before, &after, incremental)).await
-        }
-        Job::Prepare { roots, request, running, .. } => {
+        Job::Open {
+            uri,
+            language,
+            version,
+            text,
+        } => blocking(move || opened(&uri, &language, version, &text)).await,
+        Job::Change {
+            uri,
+            version,
+            before,
+            after,
+            incremental,
+        } => blocking(move || changed(&uri, version, &before, &after, incremental)).await,
+        Job::Prepare {
+            roots,
+            request,
+            running,
+            ..
+        } => {
             let client = client?;
-            Some(JobOutcome::Prepared(prepare(&context, &client, roots, &request, &running).await.map_err(Box::new)))
+            Some(JobOutcome::Prepared(
+                prepare(&context, &client, roots, &request, &running)
+                    .await
+                    .map_err(Box::new),
+            ))
         }
-        Job::Reread { documents, limit } => Some(JobOutcome::Reread(reread(&context.world, documents, limit).await)),
+        Job::Reread { documents, limit } => Some(JobOutcome::Reread(
+            reread(&context.world, documents, limit).await,
+        )),
         Job::Finish { input, .. } => {
             let result = query::finish(&context.world, &input).await;
             Some(JobOutcome::Finished(result.map(Arc::new).map_err(Box::new)))
@@ -58,7 +104,10 @@ pub(super) async fn run(context: JobContext, client: Option<Arc<ClientContext>>,
 }
 
 async fn blocking(work: impl FnOnce() -> Outgoing + Send + 'static) -> Option<JobOutcome> {
-    tokio::task::spawn_blocking(work).await.ok().map(JobOutcome::Composed)
+    tokio::task::spawn_blocking(work)
+        .await
+        .ok()
+        .map(JobOutcome::Composed)
 }
 
 async fn launch(
@@ -79,15 +128,27 @@ async fn launch(
     };
     let facts = LaunchFacts::resolve(world, input)
         .await
-        .map_err(|error| LaunchRefusal { exit_code: error.exit_code(), text: format!("lspool: {error}") })?;
+        .map_err(|error| LaunchRefusal {
+            exit_code: error.exit_code(),
+            text: format!("lspool: {error}"),
+        })?;
     if let Some(program) = argv.first_mut() {
         *program = facts.executable.clone().into_os_string();
     }
     let root_path = folder.and_then(|folder| {
-        if folder.starts_with('/') { Some(folder.into()) } else { world.fs().path_from_uri(&folder).ok() }
+        if folder.starts_with('/') {
+            Some(folder.into())
+        } else {
+            world.fs().path_from_uri(&folder).ok()
+        }
     });
     let root_key = match &root_path {
-        Some(path) => world.fs().resolve(path, Path::new("/")).await.ok().map(|target| target.key().clone()),
+        Some(path) => world
+            .fs()
+            .resolve(path, Path::new("/"))
+            .await
+            .ok()
+            .map(|target| target.key().clone()),
         None => None,
     };
     Ok(Box::new(LaunchOutcome {
@@ -114,7 +175,14 @@ async fn prepare(
         installs: context.installs.clone(),
         named_files: Arc::default(),
     };
-    let prepared = query::prepare(&context.world, &context.registry, &query_context, request, running).await?;
+    let prepared = query::prepare(
+        &context.world,
+        &context.registry,
+        &query_context,
+        request,
+        running,
+    )
+    .await?;
     let launch = match &prepared.launch {
         Some(plan) => {
             let options_digest = prepared
@@ -135,16 +203,26 @@ async fn prepare(
         }
         None => None,
     };
-    Ok(PreparedQuery { prepared: Arc::new(prepared), launch })
+    Ok(PreparedQuery {
+        prepared: Arc::new(prepared),
+        launch,
+    })
 }
 
-async fn reread(world: &World, documents: Vec<(String, std::path::PathBuf, String)>, limit: u64) -> Vec<RereadDocument> {
+async fn reread(
+    world: &World,
+    documents: Vec<(String, std::path::PathBuf, String)>,
+    limit: u64,
+) -> Vec<RereadDocument> {
     let mut changed = Vec::new();
     for (uri, path, known) in documents {
         match query::reread(world, &path, &known, limit).await {
             Reread::Unchanged => {}
             Reread::Changed { text, version } => {
-                changed.push(RereadDocument { uri, text: Some((Text::new(text), version)) });
+                changed.push(RereadDocument {
+                    uri,
+                    text: Some((Text::new(text), version)),
+                });
             }
             Reread::Gone => changed.push(RereadDocument { uri, text: None }),
         }
@@ -175,7 +253,9 @@ fn changed(uri: &str, version: i64, before: &Text, after: &Text, incremental: bo
         ),
         None => format!(r#"{{"text":{}}}"#, quoted(&after.content)),
     };
-    let params =
-        format!(r#"{{"textDocument":{{"uri":{},"version":{version}}},"contentChanges":[{change}]}}"#, quoted(uri));
+    let params = format!(
+        r#"{{"textDocument":{{"uri":{},"version":{version}}},"contentChanges":[{change}]}}"#,
+        quoted(uri)
+    );
     Message::notification("textDocument/didChange", &params).into()
 }

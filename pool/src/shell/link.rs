@@ -62,7 +62,13 @@ impl Reader {
         };
         if let Some(reason) = reason {
             // The driver is gone only when the pool is.
-            let _ = self.inputs.send(Input::Event(Event::LinkClosed { link: self.link, reason })).await;
+            let _ = self
+                .inputs
+                .send(Input::Event(Event::LinkClosed {
+                    link: self.link,
+                    reason,
+                }))
+                .await;
         }
     }
 
@@ -75,10 +81,19 @@ impl Reader {
                     credit = u32::try_from(length.clamp(1, FRAME_SHARE)).unwrap_or(u32::MAX);
                     self.credit.acquire_many(credit).await.ok()?.forget();
                 }
-                Ok(Some(FrameItem::Body(body))) => self.take_body(body, std::mem::take(&mut credit)).await?,
+                Ok(Some(FrameItem::Body(body))) => {
+                    self.take_body(body, std::mem::take(&mut credit)).await?
+                }
                 Ok(Some(FrameItem::Skipped { total, sample })) => {
                     let sample = String::from_utf8_lossy(&sample).into_owned();
-                    self.fault(FrameFault::Skipped { total: total as u64, sample }, 0).await?;
+                    self.fault(
+                        FrameFault::Skipped {
+                            total: total as u64,
+                            sample,
+                        },
+                        0,
+                    )
+                    .await?;
                 }
                 Ok(Some(FrameItem::TooLarge { length, head })) => {
                     let peek = Peek::new(&head);
@@ -101,7 +116,9 @@ impl Reader {
     }
 
     async fn take_body(&mut self, body: Bytes, credit: u32) -> Option<()> {
-        let Some(parts) = Message::split_batch(&body) else { return self.take_message(body, credit).await };
+        let Some(parts) = Message::split_batch(&body) else {
+            return self.take_message(body, credit).await;
+        };
         let mut credit = credit;
         for part in parts {
             self.take_message(part, std::mem::take(&mut credit)).await?;
@@ -117,20 +134,46 @@ impl Reader {
         match Message::parse(body) {
             Ok(message) => {
                 let decoded = self.edge.decode(&message);
-                let frame = Frame { message, decoded, credit };
-                self.inputs.send(Input::Event(Event::Frame { link: self.link, frame })).await.ok()
+                let frame = Frame {
+                    message,
+                    decoded,
+                    credit,
+                };
+                self.inputs
+                    .send(Input::Event(Event::Frame {
+                        link: self.link,
+                        frame,
+                    }))
+                    .await
+                    .ok()
             }
             Err(error) => {
                 let code = error.code();
                 let text = error.to_string();
                 let (id, is_answer) = (error.id, error.is_answer);
-                self.fault(FrameFault::NotAMessage { id, is_answer, code, text }, credit).await
+                self.fault(
+                    FrameFault::NotAMessage {
+                        id,
+                        is_answer,
+                        code,
+                        text,
+                    },
+                    credit,
+                )
+                .await
             }
         }
     }
 
     async fn fault(&mut self, fault: FrameFault, credit: u32) -> Option<()> {
-        self.inputs.send(Input::Event(Event::BadFrame { link: self.link, fault, credit })).await.ok()
+        self.inputs
+            .send(Input::Event(Event::BadFrame {
+                link: self.link,
+                fault,
+                credit,
+            }))
+            .await
+            .ok()
     }
 }
 
@@ -161,7 +204,13 @@ impl Writer {
         };
         if let Some(error) = failure {
             let reason = format!("writing failed: {error}");
-            let _ = self.inputs.send(Input::Event(Event::LinkClosed { link: self.link, reason })).await;
+            let _ = self
+                .inputs
+                .send(Input::Event(Event::LinkClosed {
+                    link: self.link,
+                    reason,
+                }))
+                .await;
         }
     }
 
@@ -186,13 +235,21 @@ impl Writer {
                 for segment in message.segments() {
                     buffer.extend_from_slice(segment);
                 }
-                next = if buffer.len() < BATCH { self.queue.try_recv().ok() } else { None };
+                next = if buffer.len() < BATCH {
+                    self.queue.try_recv().ok()
+                } else {
+                    None
+                };
             }
             self.output.write_all(&buffer).await?;
             buffer.clear();
             self.output.flush().await?;
             if messages > 0 {
-                let drained = Event::Drained { link: self.link, bytes, messages };
+                let drained = Event::Drained {
+                    link: self.link,
+                    bytes,
+                    messages,
+                };
                 if self.inputs.send(Input::Event(drained)).await.is_err() {
                     return Ok(());
                 }
@@ -215,7 +272,10 @@ impl Writer {
                 at += 1;
                 continue;
             }
-            let slices: Vec<io::IoSlice<'_>> = chunks[at..].iter().map(|chunk| io::IoSlice::new(chunk)).collect();
+            let slices: Vec<io::IoSlice<'_>> = chunks[at..]
+                .iter()
+                .map(|chunk| io::IoSlice::new(chunk))
+                .collect();
             let mut written = self.output.write_vectored(&slices).await?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());

@@ -22,7 +22,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::core::{ClientFace, ClientId, CoreConfig, Event, InstanceId, PoolStatus, QueryTicket, Tick};
+use crate::core::{
+    ClientFace, ClientId, CoreConfig, Event, InstanceId, PoolStatus, QueryTicket, Tick,
+};
 
 use driver::{Driver, Input};
 
@@ -182,7 +184,16 @@ impl Pool {
         let client = ClientId(self.clients.fetch_add(1, Ordering::Relaxed) + 1);
         let (end, ended) = oneshot::channel();
         let lost = ConnectionEnd { exit_code: 70 };
-        if self.inputs.send(Input::Attach { client, connection: Box::new(connection), end }).await.is_err() {
+        if self
+            .inputs
+            .send(Input::Attach {
+                client,
+                connection: Box::new(connection),
+                end,
+            })
+            .await
+            .is_err()
+        {
             return lost;
         }
         ended.await.unwrap_or(lost)
@@ -192,13 +203,26 @@ impl Pool {
     ///
     /// # Errors
     /// The codes of `lspool/query`.
-    pub async fn query(&self, client: ClientId, request: QueryRequest) -> Result<Arc<QueryResult>, RpcError> {
+    pub async fn query(
+        &self,
+        client: ClientId,
+        request: QueryRequest,
+    ) -> Result<Arc<QueryResult>, RpcError> {
         let ticket = QueryTicket(self.tickets.fetch_add(1, Ordering::Relaxed) + 1);
         let (reply, answer) = oneshot::channel();
         let disposed = || RpcError::lsp(LspCode::Disposed, "lspool is ending", None);
-        let input = Input::Query { ticket, client, request: Arc::new(request), reply };
+        let input = Input::Query {
+            ticket,
+            client,
+            request: Arc::new(request),
+            reply,
+        };
         self.inputs.send(input).await.map_err(|_| disposed())?;
-        let mut guard = CancelOnDrop { inputs: self.inputs.clone(), ticket, armed: true };
+        let mut guard = CancelOnDrop {
+            inputs: self.inputs.clone(),
+            ticket,
+            armed: true,
+        };
         let result = answer.await;
         guard.armed = false;
         result.map_err(|_| disposed())?.map_err(|error| *error)
@@ -214,7 +238,10 @@ impl Pool {
     /// Begins the end of one instance.
     pub async fn stop(&self, instance: InstanceId) {
         // A pool that is gone has stopped it already.
-        let _ = self.inputs.send(Input::Event(Event::Stop { instance })).await;
+        let _ = self
+            .inputs
+            .send(Input::Event(Event::Stop { instance }))
+            .await;
     }
 
     /// Waits until there is neither a client nor an instance.
@@ -255,7 +282,11 @@ impl Pool {
             failures.push(error.to_string());
         }
         self.tasks.close();
-        if failures.is_empty() { Ok(()) } else { Err(PoolError { failures }) }
+        if failures.is_empty() {
+            Ok(())
+        } else {
+            Err(PoolError { failures })
+        }
     }
 }
 
@@ -270,7 +301,9 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if self.armed {
             // With a full queue the query runs to its end, and its answer finds nobody.
-            let _ = self.inputs.try_send(Input::Event(Event::QueryCancelled { ticket: self.ticket }));
+            let _ = self.inputs.try_send(Input::Event(Event::QueryCancelled {
+                ticket: self.ticket,
+            }));
         }
     }
 }

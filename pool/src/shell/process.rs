@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lspool_world::{
-    OutputMode, OutputStream, ProcessHandle, ProcessOutcome, SandboxPolicy, SpawnSpec, StdinMode, TreeMarker, World,
+    OutputMode, OutputStream, ProcessHandle, ProcessOutcome, SandboxPolicy, SpawnSpec, StdinMode,
+    TreeMarker, World,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,12 @@ const STDERR_QUOTED: usize = 4 * 1024;
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The complete spec of a server's process.
-pub(super) fn spec(launch: &ServerLaunch, marker: Option<TreeMarker>, grace: Duration, cancel: CancellationToken) -> SpawnSpec {
+pub(super) fn spec(
+    launch: &ServerLaunch,
+    marker: Option<TreeMarker>,
+    grace: Duration,
+    cancel: CancellationToken,
+) -> SpawnSpec {
     SpawnSpec {
         argv: launch.argv.clone(),
         cwd: launch.cwd.clone(),
@@ -32,7 +38,10 @@ pub(super) fn spec(launch: &ServerLaunch, marker: Option<TreeMarker>, grace: Dur
         marker,
         stdin: StdinMode::Pipe,
         stdout: OutputMode::Pipe,
-        stderr: OutputMode::Collect { tail_bytes: STDERR_TAIL, spill: None },
+        stderr: OutputMode::Collect {
+            tail_bytes: STDERR_TAIL,
+            spill: None,
+        },
         grace,
         cancel,
         sandbox: SandboxPolicy::unconfined(),
@@ -50,7 +59,13 @@ pub(super) async fn start(
     let result = world.subprocess().spawn(spec).await;
     let result = result.map(Arc::from).map_err(|error| error.to_string());
     // The driver is gone only when the pool is; a handle that is dropped ends its tree.
-    let _ = inputs.send(Input::Started { instance, generation, result }).await;
+    let _ = inputs
+        .send(Input::Started {
+            instance,
+            generation,
+            result,
+        })
+        .await;
 }
 
 /// Waits for the end of a process and of what it printed, then reports it.
@@ -69,11 +84,20 @@ pub(super) async fn wait(
         Some(ProcessOutcome::Signaled(signal)) => format!("signal {signal}"),
         None => "an end that could not be observed".to_owned(),
     };
-    let text = handle.tail(OutputStream::Stderr).map(|tail| tail.text()).unwrap_or_default();
+    let text = handle
+        .tail(OutputStream::Stderr)
+        .map(|tail| tail.text())
+        .unwrap_or_default();
     let from = text.len().saturating_sub(STDERR_QUOTED);
     let stderr = text[text.ceil_char_boundary(from)..].to_owned();
     let report = ExitReport { outcome, stderr };
-    let _ = inputs.send(Input::Event(Event::Exited { instance, generation, report })).await;
+    let _ = inputs
+        .send(Input::Event(Event::Exited {
+            instance,
+            generation,
+            report,
+        }))
+        .await;
 }
 
 /// Ends a process tree and reports the proof.
@@ -83,6 +107,16 @@ pub(super) async fn terminate(
     generation: Generation,
     inputs: mpsc::Sender<Input>,
 ) {
-    let result = handle.terminate().await.map(|_| ()).map_err(|error| error.to_string());
-    let _ = inputs.send(Input::Terminated { instance, generation, result }).await;
+    let result = handle
+        .terminate()
+        .await
+        .map(|_| ())
+        .map_err(|error| error.to_string());
+    let _ = inputs
+        .send(Input::Terminated {
+            instance,
+            generation,
+            result,
+        })
+        .await;
 }
