@@ -1,0 +1,263 @@
+//! What a suite needs of a provider: a world, a scratch folder in it, and a way to put things there that is not the
+//! seam under test.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use lspool_world::local::{InheritedOutput, LocalOptions};
+use lspool_world::{
+    Environment, OutputMode, OutputStream, ProcessHandle, SandboxPolicy, ScrubRules, SpawnSpec,
+    StdinMode, Target, TreeMarker, World,
+};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio_util::sync::CancellationToken;
+
+/// The variable by which the leak oracle finds what a test left running.
+const ORACLE: &str = "WORLD_CONTRACT_ORACLE";
+
+/// A grace that a test never waits out.
+pub(crate) const LONG: Duration = Duration::from_mins(1);
+
+/// A grace that a test waits out.
+pub(crate) const SHORT: Duration = Duration::from_millis(100);
+
+/// A provider under test.
+pub(crate) trait Fixture: Sized {
+    /// A fresh world with an empty scratch folder.
+    async fn open() -> Self;
+    /// Shuts the world down and proves that nothing is left.
+    async fn close(self);
+    /// The world.
+    fn world(&self) -> &World;
+    /// The scratch folder, absolute and without links.
+    fn scratch(&self) -> &Path;
+    /// The oracle's value for this fixture.
+    fn oracle(&self) -> &str;
+    /// Makes a file, and the folders above it.
+    fn put(&self, path: &str, bytes: &[u8]) -> PathBuf {
+        self.put_at(&self.scratch().join(path), bytes)
+    }
+    /// Makes a file at an absolute path, and the folders above it.
+    fn put_at(&self, path: &Path, bytes: &[u8]) -> PathBuf;
+    /// Makes a folder, and those above it.
+    fn folder(&self, path: &str) -> PathBuf;
+    /// Makes a symbolic link.
+    fn link(&self, target: &str, path: &str) -> PathBuf;
+    /// Makes a FIFO.
+    fn fifo(&self, path: &str) -> PathBuf;
+    /// Sets a file's permission bits.
+    fn permit(&self, path: &Path, mode: u32);
+    /// Whether a process runs (a zombie does not).
+    fn runs(&self, pid: u32) -> bool;
+    /// Whether a process id is in use, zombies included.
+    fn exists(&self, pid: u32) -> bool;
+
+    /// Resolves a path below the scratch folder.
+    async fn target(&self, path: impl AsRef<Path>) -> Target {
+        self.world()
+            .fs()
+            .resolve(path.as_ref(), self.scratch())
+            .await
+            .unwrap()
+    }
+
+    /// A spec that runs a shell script, both outputs collected.
+    fn script(&self, script: &str) -> SpawnSpec {
+        self.command(&[OsStr::new("/bin/sh"), OsStr::new("-c"), OsStr::new(script)])
+    }
+
+    /// A spec that runs a command, both outputs collected.
+    fn command(&self, argv: &[&OsStr]) -> SpawnSpec {
+        let collect = OutputMode::Collect {
+            tail_bytes: 1_000_000,
+            spill: None,
+        };
+        let path = std::env::var_os("PATH").unwrap();
+        SpawnSpec {
+            argv: argv
+                .iter()
+                .map(|argument| (*argument).to_os_string())
+                .collect(),
+            cwd: self.scratch().to_path_buf(),
+            environment: Environment::from_pairs([
+                (OsString::from("PATH"), path),
+                (OsString::from(ORACLE), OsString::from(self.oracle())),
+            ]),
+            overrides: BTreeMap::new(),
+            scrub: true,
+            marker: Some(TreeMarker::unique("LSPOOL_TREE", self.oracle())),
+            stdin: StdinMode::Ignore,
+            stdout: collect.clone(),
+            stderr: collect,
+            grace: LONG,
+            cancel: CancellationToken::new(),
+            sandbox: SandboxPolicy::unconfined(),
+        }
+    }
+
+    /// Starts a process.
+    async fn start(&self, spec: SpawnSpec) -> Box<dyn ProcessHandle> {
+        self.world().subprocess().spawn(spec).await.unwrap()
+    }
+
+    /// Runs a process to the end of its tree and gives its collected standard output.
+    async fn output(&self, spec: SpawnSpec) -> Bytes {
+        let process = self.start(spec).await;
+        let facts = process.done().await;
+        let output = process.tail(OutputStream::Stdout).unwrap().bytes;
+        assert_eq!(
+            facts.exit_code(),
+            Some(0),
+            "{:?}",
+            process.tail(OutputStream::Stderr).unwrap().text()
+        );
+        process.wait_for_exit().await.unwrap();
+        output
+    }
+
+    /// Starts a script with a piped standard output and gives the first `lines` lines of it with the handle: a script
+    /// prints when it is where the test wants it.
+    async fn started(
+        &self,
+        script: &str,
+        grace: Duration,
+        lines: usize,
+    ) -> (Box<dyn ProcessHandle>, Vec<String>) {
+        let mut spec = self.script(script);
+        spec.stdout = OutputMode::Pipe;
+        spec.grace = grace;
+        let process = self.start(spec).await;
+        let printed = first_lines(&*process, lines).await;
+        (process, printed)
+    }
+}
+
+/// The first lines of a piped standard output, which is closed afterwards.
+pub(crate) async fn first_lines(process: &dyn ProcessHandle, count: usize) -> Vec<String> {
+    let mut lines = BufReader::new(process.take_stdout().unwrap()).lines();
+    let mut printed = Vec::new();
+    while printed.len() < count {
+        printed.push(
+            lines
+                .next_line()
+                .await
+                .unwrap()
+                .expect("the script ended before it printed enough"),
+        );
+    }
+    printed
+}
+
+/// This machine.
+pub(crate) struct LocalFixture {
+    world: World,
+    folder: tempfile::TempDir,
+    scratch: PathBuf,
+    oracle: String,
+}
+
+impl Fixture for LocalFixture {
+    async fn open() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = fs::canonicalize(folder.path()).unwrap();
+        let oracle = format!(
+            "{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let options = LocalOptions {
+            scrub_rules: ScrubRules::builtin(),
+            inherited_output: InheritedOutput::OwnStderr,
+        };
+        Self {
+            world: World::local(options),
+            folder,
+            scratch,
+            oracle,
+        }
+    }
+
+    async fn close(self) {
+        self.world.subprocess().shutdown().await.unwrap();
+        let entry = format!("{ORACLE}={}", self.oracle);
+        let left: Vec<u32> = pids()
+            .filter(|pid| self.runs(*pid) && has_entry(*pid, entry.as_bytes()))
+            .collect();
+        assert!(left.is_empty(), "still running: {left:?}");
+        self.folder.close().unwrap();
+    }
+
+    fn world(&self) -> &World {
+        &self.world
+    }
+
+    fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    fn oracle(&self) -> &str {
+        &self.oracle
+    }
+
+    fn put_at(&self, path: &Path, bytes: &[u8]) -> PathBuf {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+        path.to_path_buf()
+    }
+
+    fn folder(&self, path: &str) -> PathBuf {
+        let path = self.scratch.join(path);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn link(&self, target: &str, path: &str) -> PathBuf {
+        let path = self.scratch.join(path);
+        symlink(target, &path).unwrap();
+        path
+    }
+
+    fn fifo(&self, path: &str) -> PathBuf {
+        let path = self.scratch.join(path);
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        path
+    }
+
+    fn permit(&self, path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn runs(&self, pid: u32) -> bool {
+        let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat
+            .iter()
+            .rposition(|byte| *byte == b')')
+            .map_or(0, |at| at + 2);
+        stat.get(after_name)
+            .is_some_and(|state| !b"ZXx".contains(state))
+    }
+
+    fn exists(&self, pid: u32) -> bool {
+        Path::new(&format!("/proc/{pid}")).exists()
+    }
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+fn has_entry(pid: u32, entry: &[u8]) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment
+        .split(|byte| *byte == 0)
+        .any(|candidate| candidate == entry)
+}

@@ -1,0 +1,197 @@
+//! What only the local provider promises, and what needs this machine to be seen.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lspool_world::local::{
+    InheritedOutput, LocalFileSystem, LocalOptions, LocalSubprocess, end_marked,
+};
+use lspool_world::{FileSystem, ScrubRules, TreeMarker, World, WorldId};
+use proptest::prelude::*;
+
+use crate::fixture::{Fixture, LONG, LocalFixture, SHORT};
+
+fn options() -> LocalOptions {
+    LocalOptions {
+        scrub_rules: ScrubRules::builtin(),
+        inherited_output: InheritedOutput::OwnStderr,
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_world_has_the_identity_of_its_seams() {
+    let world = World::new(
+        Arc::new(LocalFileSystem::new()),
+        Arc::new(LocalSubprocess::new(options())),
+        None,
+    )
+    .unwrap();
+
+    assert_eq!(world.id(), &WorldId::local());
+    assert_eq!(world.id().to_string(), "local");
+}
+
+#[test]
+fn a_child_begins_with_default_signals_and_leads_its_group() {
+    // given a parent thread that blocks a signal (SIGPIPE is ignored in every Rust program)
+    let mut blocked = nix::sys::signal::SigSet::empty();
+    blocked.add(nix::sys::signal::Signal::SIGUSR1);
+    blocked.thread_block().unwrap();
+
+    // when a child shows its own status
+    let (status, group, pid) = runtime().block_on(async {
+        let fixture = LocalFixture::open().await;
+        let status = fixture
+            .output(fixture.script("exec cat /proc/self/status"))
+            .await;
+        let process = fixture
+            .start(fixture.script("cut -d' ' -f5 /proc/$$/stat"))
+            .await;
+        process.done().await;
+        let group = process
+            .tail(lspool_world::OutputStream::Stdout)
+            .unwrap()
+            .text();
+        let pid = process.pid().unwrap();
+        drop(process);
+        fixture.close().await;
+        (String::from_utf8(status.to_vec()).unwrap(), group, pid)
+    });
+
+    // then it blocks and ignores nothing of that
+    let mask = |name: &str| {
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    let sigpipe = 1 << (nix::libc::SIGPIPE - 1);
+    assert_eq!(mask("SigBlk:"), 0);
+    assert_eq!(mask("SigIgn:") & sigpipe, 0);
+    assert_eq!(group.trim(), pid.to_string());
+}
+
+#[test]
+fn a_runtime_that_goes_down_takes_its_trees_along() {
+    // given a live tree with a member in its own session
+    let runtime = runtime();
+    let (process, pids, fixture) = runtime.block_on(async {
+        let fixture = LocalFixture::open().await;
+        let script =
+            "trap '' TERM; setsid sleep 1000 & echo $!; echo $$; while :; do sleep 0.05; done";
+        let (process, lines) = fixture.started(script, LONG, 2).await;
+        (
+            process,
+            lines
+                .iter()
+                .map(|line| line.parse().unwrap())
+                .collect::<Vec<u32>>(),
+            fixture,
+        )
+    });
+
+    // when the runtime is dropped with the supervisor in it
+    drop(runtime);
+
+    // then nobody of it runs, and the handle says that nothing was observed
+    assert!(pids.iter().all(|pid| !fixture.runs(*pid)));
+    let facts = self::runtime().block_on(process.done());
+    assert_eq!(facts.outcome, None);
+}
+
+#[test]
+fn marked_orphans_are_swept_and_nobody_else() {
+    runtime().block_on(async {
+        // given trees of a dead owner, of which one ignores SIGTERM, and one of another owner
+        let fixture = LocalFixture::open().await;
+        let owner = format!("swept-{}", std::process::id());
+        let mut handles = Vec::new();
+        for (script, owner) in [
+            ("echo; exec sleep 1000", owner.clone()),
+            (
+                "trap '' TERM; echo; while :; do sleep 0.05; done",
+                owner.clone(),
+            ),
+            ("echo; exec sleep 1000", format!("{owner}0")),
+        ] {
+            let mut spec = fixture.script(script);
+            spec.stdout = lspool_world::OutputMode::Pipe;
+            spec.marker = Some(TreeMarker::unique("WORLD_CONTRACT_MARK", &owner));
+            let process = fixture.start(spec).await;
+            crate::fixture::first_lines(&*process, 1).await;
+            handles.push(process);
+        }
+
+        // when they are swept
+        let ended = end_marked("WORLD_CONTRACT_MARK".as_ref(), &owner, SHORT)
+            .await
+            .unwrap();
+
+        // then those of the owner are gone, and the other is not
+        assert!(ended >= 2, "{ended}");
+        assert_eq!(handles[0].done().await.signal(), Some(15));
+        assert_eq!(handles[1].done().await.signal(), Some(9));
+        assert!(fixture.runs(handles[2].pid().unwrap()));
+        drop(handles);
+        fixture.close().await;
+    });
+}
+
+/// A folder with real folders, files, links to both, a link that dangles and one out of its own folder.
+fn playground() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(folder.path()).unwrap();
+    fs::create_dir_all(root.join("a/b")).unwrap();
+    fs::write(root.join("a/file"), b"").unwrap();
+    symlink("a/b", root.join("in")).unwrap();
+    symlink("..", root.join("a/b/up")).unwrap();
+    symlink("a/none/x", root.join("dangling")).unwrap();
+    symlink(root.join("a"), root.join("absolute")).unwrap();
+    (folder, root)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn resolution_agrees_with_the_system_and_with_the_future(
+        steps in proptest::collection::vec(
+            proptest::sample::select(vec!["a", "b", "in", "up", "dangling", "absolute", "file", "new", "x", "..", "."]), 1..7)
+    ) {
+        let (_folder, root) = playground();
+        let path = root.join(steps.join("/"));
+        let fs_seam = LocalFileSystem::new();
+        let runtime = runtime();
+        let resolve = || runtime.block_on(fs_seam.resolve(&path, Path::new("/")));
+        let system = fs::canonicalize(&path);
+
+        match resolve() {
+            Ok(target) => {
+                let resolved = fs_seam.process_path(&target);
+                if let Ok(system) = &system {
+                    prop_assert_eq!(&resolved, system);
+                }
+                // What it would create is what it names afterwards.
+                if !resolved.exists() && fs::create_dir_all(&resolved).is_ok() {
+                    let after = resolve().unwrap();
+                    prop_assert_eq!(after.key(), target.key());
+                }
+            }
+            Err(error) => {
+                prop_assert!(system.is_err(), "{} was refused with {}", path.display(), error.code());
+                prop_assert!(error.code().starts_with("FS_"));
+            }
+        }
+    }
+}
