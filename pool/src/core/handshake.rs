@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use lspool_normalize::UriKey;
 
-use crate::edge::{InitializeFacts, ServerFacts};
+use crate::edge::{InitializeFacts, ServerFacts, with_announcement};
 use crate::wire::{Message, Outgoing, RawId};
 
-use super::announcement::with_announcement;
 use super::client::{Client, ClientFace, ClientName, Phase};
 use super::effect::{Effect, Job};
 use super::event::{Frame, LaunchOutcome, LaunchRefusal};

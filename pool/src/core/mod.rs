@@ -8,10 +8,10 @@
 //! Invariants kept here: *in order*, *one answer each*, *nobody waits for a stranger*, *a client cannot tell
 //! that it shares*, *a crash is an event*. [`Core::check`] states what must hold between any two events.
 
-mod announcement;
 mod calls;
 mod check;
 mod client;
+mod compose;
 mod config;
 mod documents;
 mod effect;
@@ -36,6 +36,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use client::{ClientFace, ClientName};
+pub use compose::{compose, compose_plainly};
 pub use config::{CoreConfig, CoreLimits};
 pub use effect::{Effect, Job};
 pub use event::{

@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lspool_normalize::{capabilities, edit};
 use lspool_world::World;
 
-use crate::core::{Job, JobOutcome, LaunchOutcome, LaunchRefusal, PreparedQuery, RereadDocument};
+use crate::core::{
+    Job, JobOutcome, LaunchOutcome, LaunchRefusal, PreparedQuery, RereadDocument, compose,
+    compose_plainly,
+};
 use crate::edge::Text;
 use crate::query::{self, QueryContext, Reread};
 use crate::registry::{LaunchFacts, LaunchInput, Registry};
-use crate::wire::{Message, Outgoing, quoted};
 
 use super::ClientContext;
 
@@ -49,37 +50,7 @@ pub(super) async fn run(
                 .await,
             ))
         }
-        Job::Lower {
-            method,
-            document,
-            offer,
-            answer,
-            id,
-        } => {
-            blocking(move || {
-                let lowered = answer.result_json().and_then(|result| {
-                    capabilities::lower(&method, &offer, result, document.as_deref())
-                });
-                match lowered {
-                    Some(result) => Message::result(&id, &result).into(),
-                    None => Outgoing::with_id(&answer, &id),
-                }
-            })
-            .await
-        }
-        Job::Open {
-            uri,
-            language,
-            version,
-            text,
-        } => blocking(move || opened(&uri, &language, version, &text)).await,
-        Job::Change {
-            uri,
-            version,
-            before,
-            after,
-            incremental,
-        } => blocking(move || changed(&uri, version, &before, &after, incremental)).await,
+        Job::Lower { .. } | Job::Open { .. } | Job::Change { .. } => composed(work).await,
         Job::Prepare {
             roots,
             request,
@@ -103,11 +74,18 @@ pub(super) async fn run(
     }
 }
 
-async fn blocking(work: impl FnOnce() -> Outgoing + Send + 'static) -> Option<JobOutcome> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .ok()
-        .map(JobOutcome::Composed)
+/// Composes beside the runtime's own threads. The core holds a place for the message, so there is always one.
+async fn composed(work: Job) -> Option<JobOutcome> {
+    let work = Arc::new(work);
+    let shared = work.clone();
+    let message = match tokio::task::spawn_blocking(move || compose(&shared)).await {
+        Ok(message) => message,
+        Err(error) => {
+            tracing::error!(%error, "a message could not be composed");
+            compose_plainly(&work)
+        }
+    };
+    message.map(JobOutcome::Composed)
 }
 
 async fn launch(
@@ -228,34 +206,4 @@ async fn reread(
         }
     }
     changed
-}
-
-fn opened(uri: &str, language: &str, version: i64, text: &Text) -> Outgoing {
-    let params = format!(
-        r#"{{"textDocument":{{"uri":{},"languageId":{},"version":{version},"text":{}}}}}"#,
-        quoted(uri),
-        quoted(language),
-        quoted(&text.content)
-    );
-    Message::notification("textDocument/didOpen", &params).into()
-}
-
-fn changed(uri: &str, version: i64, before: &Text, after: &Text, incremental: bool) -> Outgoing {
-    let difference = edit::single_change(&before.content, &after.content).filter(|_| incremental);
-    let change = match difference.and_then(|change| Some((change.range?, change.text))) {
-        Some((range, text)) => format!(
-            r#"{{"range":{{"start":{{"line":{},"character":{}}},"end":{{"line":{},"character":{}}}}},"text":{}}}"#,
-            range.start.line,
-            range.start.character,
-            range.end.line,
-            range.end.character,
-            quoted(&text)
-        ),
-        None => format!(r#"{{"text":{}}}"#, quoted(&after.content)),
-    };
-    let params = format!(
-        r#"{{"textDocument":{{"uri":{},"version":{version}}},"contentChanges":[{change}]}}"#,
-        quoted(uri)
-    );
-    Message::notification("textDocument/didChange", &params).into()
 }
