@@ -117,7 +117,7 @@ async fn finish_locations(world: &World, input: &FinishInput) -> Result<QueryRes
     let mut files = Files::new(world, input).await?;
     files.respell(&mut places).await;
     let mut notes = Vec::new();
-    if operation == Operation::FindReferences && !places.is_empty() {
+    if operation == Operation::FindReferences {
         places = mark_declarations(input, &mut files, places, &mut notes).await;
     }
     let scope = Scope::new(
@@ -168,6 +168,8 @@ async fn mark_declarations(
     let (references, fate) = with_declarations(references, &definitions);
     match fate {
         DeclarationFate::Marked => {}
+        // Where there is nothing to mark, nothing needs to be said.
+        DeclarationFate::Unknown if references.is_empty() => {}
         DeclarationFate::Added => notes.push(format!(
             "{} left the declaration out; it was added",
             input.server
