@@ -110,3 +110,79 @@ impl World {
         self.sandbox.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use super::*;
+    use crate::ScrubRules;
+    use crate::local::InheritedOutput;
+    use crate::sandbox::{ConfinedCommand, SandboxError, SandboxFacts, SandboxMode, SandboxPolicy};
+
+    /// A sandbox of a given world that confines nothing.
+    #[derive(Debug)]
+    struct SandboxOf(WorldId);
+
+    impl SandboxOf {
+        fn unavailable(mode: SandboxMode) -> SandboxError {
+            SandboxError::Unavailable {
+                mode,
+                reason: "it is for composition alone".to_owned(),
+            }
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl Sandbox for SandboxOf {
+        fn world_id(&self) -> &WorldId {
+            &self.0
+        }
+
+        async fn facts(&self, mode: SandboxMode) -> Result<SandboxFacts, SandboxError> {
+            Err(Self::unavailable(mode))
+        }
+
+        async fn confine(
+            &self,
+            _: &[OsString],
+            _: &Path,
+            policy: &SandboxPolicy,
+        ) -> Result<ConfinedCommand, SandboxError> {
+            Err(Self::unavailable(policy.mode))
+        }
+    }
+
+    fn compose(sandbox: WorldId) -> Result<World, WorldError> {
+        let options = LocalOptions {
+            scrub_rules: ScrubRules::builtin(),
+            inherited_output: InheritedOutput::Log,
+        };
+        let sandbox: Arc<dyn Sandbox> = Arc::new(SandboxOf(sandbox));
+        World::new(
+            Arc::new(LocalFileSystem::new()),
+            Arc::new(LocalSubprocess::new(options)),
+            Some(sandbox),
+        )
+    }
+
+    #[test]
+    fn seams_of_different_worlds_are_refused() {
+        let error = compose(WorldId::named("ssh:elsewhere")).unwrap_err();
+
+        assert_eq!(error.code(), "WORLD_MISMATCH");
+        let text = error.to_string();
+        assert!(
+            text.contains("sandbox") && text.contains("ssh:elsewhere") && text.contains("local"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn seams_of_one_world_are_composed() {
+        let world = compose(WorldId::local()).unwrap();
+
+        assert_eq!(world.clone().id(), world.sandbox().unwrap().world_id());
+    }
+}

@@ -161,3 +161,38 @@ impl FsError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_of_the_system_has_its_code() {
+        let code =
+            |number| FsError::from_io(Path::new("/x"), io::Error::from_raw_os_error(number)).code();
+
+        for number in 1..=133 {
+            let expected = match nix::errno::Errno::from_raw(number) {
+                nix::errno::Errno::ENOENT | nix::errno::Errno::ENOTDIR => "FS_NOT_FOUND",
+                nix::errno::Errno::EACCES | nix::errno::Errno::EPERM => "FS_PERMISSION_DENIED",
+                nix::errno::Errno::EISDIR => "FS_NOT_REGULAR_FILE",
+                _ => "FS_IO_ERROR",
+            };
+            assert_eq!(code(number), expected, "errno {number}");
+        }
+    }
+
+    #[test]
+    fn a_message_names_the_path_and_what_to_look_at() {
+        let error = FsError::TooLarge {
+            path: "/a/b".into(),
+            limit: 4,
+            at_least: 9,
+        };
+
+        assert_eq!(
+            error.to_string(),
+            "/a/b has at least 9 bytes; the limit is 4"
+        );
+    }
+}

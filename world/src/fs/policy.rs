@@ -117,3 +117,139 @@ impl PolicyChain {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::TargetKey;
+
+    /// A gate that answers as it is told and a recorder that remembers.
+    #[derive(Debug, Default)]
+    struct Scripted {
+        write: Option<WriteIntent>,
+        has_opinion: bool,
+        refuses: bool,
+        seen: Mutex<Vec<(String, Observation)>>,
+    }
+
+    impl WriteIntentGate for Scripted {
+        fn write_intent(&self, target: &Target, _: &str) -> Result<WriteDecision, PolicyRefusal> {
+            if self.refuses {
+                return Err(FsError::NotObserved {
+                    path: target.display_path().to_path_buf(),
+                });
+            }
+            Ok(if self.has_opinion {
+                WriteDecision::Allow(self.write.clone())
+            } else {
+                WriteDecision::NoOpinion
+            })
+        }
+    }
+
+    impl EditIntentGate for Scripted {
+        fn edit_intent(&self, _: &Target, actor: &str) -> Result<EditDecision, PolicyRefusal> {
+            let version = FileVersion::from_text(actor);
+            Ok(if self.has_opinion {
+                EditDecision::Allow(Some(EditIntent { version }))
+            } else {
+                EditDecision::NoOpinion
+            })
+        }
+    }
+
+    impl ObservationRecorder for Scripted {
+        fn observed(&self, _: &Target, actor: &str, observation: &Observation) {
+            self.seen
+                .lock()
+                .unwrap()
+                .push((actor.to_owned(), observation.clone()));
+        }
+    }
+
+    fn target() -> Target {
+        Target::new(
+            TargetKey::from_resolved(PathBuf::from("/f")),
+            PathBuf::from("/f"),
+        )
+    }
+
+    #[test]
+    fn without_a_gate_writes_and_edits_are_unconditional() {
+        let chain = PolicyChain::default();
+
+        assert_eq!(chain.write_intent(&target(), "agent").unwrap(), None);
+        assert_eq!(chain.edit_intent(&target(), "agent").unwrap(), None);
+    }
+
+    #[test]
+    fn the_first_gate_with_an_opinion_decides() {
+        let opinion = |write| {
+            Arc::new(Scripted {
+                write,
+                has_opinion: true,
+                ..Scripted::default()
+            })
+        };
+        let mut chain = PolicyChain::default();
+        chain.mount_write_gate(Arc::new(Scripted::default()));
+        chain.mount_write_gate(opinion(Some(WriteIntent::CreateIfAbsent)));
+        chain.mount_write_gate(Arc::new(Scripted {
+            refuses: true,
+            ..Scripted::default()
+        }));
+        chain.mount_edit_gate(Arc::new(Scripted::default()));
+        chain.mount_edit_gate(opinion(None));
+
+        assert_eq!(
+            chain.write_intent(&target(), "agent").unwrap(),
+            Some(WriteIntent::CreateIfAbsent)
+        );
+        let expected = EditIntent {
+            version: FileVersion::from_text("agent"),
+        };
+        assert_eq!(
+            chain.edit_intent(&target(), "agent").unwrap(),
+            Some(expected)
+        );
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_code_and_is_not_overruled() {
+        let mut chain = PolicyChain::default();
+        chain.mount_write_gate(Arc::new(Scripted {
+            refuses: true,
+            ..Scripted::default()
+        }));
+        chain.mount_write_gate(Arc::new(Scripted {
+            has_opinion: true,
+            ..Scripted::default()
+        }));
+
+        assert_eq!(
+            chain.write_intent(&target(), "agent").unwrap_err().code(),
+            "FS_NOT_OBSERVED"
+        );
+    }
+
+    #[test]
+    fn every_recorder_is_told() {
+        let recorders = [Arc::new(Scripted::default()), Arc::new(Scripted::default())];
+        let mut chain = PolicyChain::default();
+        for recorder in &recorders {
+            chain.mount_recorder(recorder.clone());
+        }
+
+        chain.observed(&target(), "agent", &Observation::Absent);
+
+        for recorder in recorders {
+            assert_eq!(
+                *recorder.seen.lock().unwrap(),
+                [("agent".to_owned(), Observation::Absent)]
+            );
+        }
+    }
+}

@@ -3,12 +3,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use lspool_world::local::{
     InheritedOutput, LocalFileSystem, LocalOptions, LocalSubprocess, end_marked,
 };
-use lspool_world::{FileSystem, ScrubRules, TreeMarker, World, WorldId};
+use lspool_world::{
+    FileSystem, OutputMode, OutputStream, ScrubRules, Subprocess, TreeMarker, World, WorldId,
+};
 use proptest::prelude::*;
 
 use crate::fixture::{Fixture, LONG, LocalFixture, SHORT};
@@ -58,10 +60,7 @@ fn a_child_begins_with_default_signals_and_leads_its_group() {
             .start(fixture.script("cut -d' ' -f5 /proc/$$/stat"))
             .await;
         process.done().await;
-        let group = process
-            .tail(lspool_world::OutputStream::Stdout)
-            .unwrap()
-            .text();
+        let group = process.tail(OutputStream::Stdout).unwrap().text();
         let pid = process.pid().unwrap();
         drop(process);
         fixture.close().await;
@@ -126,7 +125,7 @@ fn marked_orphans_are_swept_and_nobody_else() {
             ("echo; exec sleep 1000", format!("{owner}0")),
         ] {
             let mut spec = fixture.script(script);
-            spec.stdout = lspool_world::OutputMode::Pipe;
+            spec.stdout = OutputMode::Pipe;
             spec.marker = Some(TreeMarker::unique("WORLD_CONTRACT_MARK", &owner));
             let process = fixture.start(spec).await;
             crate::fixture::first_lines(&*process, 1).await;
@@ -146,6 +145,72 @@ fn marked_orphans_are_swept_and_nobody_else() {
         drop(handles);
         fixture.close().await;
     });
+}
+
+/// What the log was given, shared with the subscriber that writes it.
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn inherited_output_is_logged_in_bounded_lines_with_the_process_named() {
+    // given a log, and a runtime whose tasks all run on this thread, which writes to it
+    let captured = Captured::default();
+    let writer = captured.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _log = tracing::subscriber::set_default(subscriber);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+
+    // when a process prints a line, and then more than a line's bound without an end
+    let pid = runtime.block_on(async {
+        let fixture = LocalFixture::open().await;
+        let options = LocalOptions {
+            inherited_output: InheritedOutput::Log,
+            ..options()
+        };
+        let logging = LocalSubprocess::new(options);
+        let mut spec = fixture.script("echo first line; head -c 20000 /dev/zero | tr '\\000' x");
+        (spec.stdout, spec.stderr) = (OutputMode::Inherit, OutputMode::Inherit);
+        let process = logging.spawn(spec).await.unwrap();
+        assert_eq!(process.done().await.exit_code(), Some(0));
+        assert!(process.take_stdout().is_none() && process.tail(OutputStream::Stdout).is_none());
+        let pid = process.pid().unwrap();
+        process.terminate().await.unwrap();
+        logging.shutdown().await.unwrap();
+        fixture.close().await;
+        pid
+    });
+
+    // then each line stands in the log with the process, and the flood in parts
+    let log = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains(&format!("pid={pid}")))
+        .collect();
+    assert!(
+        lines[0].contains("first line") && lines[0].contains("/bin/sh"),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(lines.len(), 4);
+    assert!(lines.iter().all(|line| line.len() < 9_000));
+    assert_eq!(log.matches('x').count(), 20_000);
 }
 
 /// A folder with real folders, files, links to both, a link that dangles and one out of its own folder.

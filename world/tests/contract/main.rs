@@ -106,6 +106,7 @@ macro_rules! contract_for {
                 a_session_of_its_own_does_not_escape,
                 an_orphan_in_its_own_session_does_not_escape,
                 survivors_of_the_leader_are_waited_for_and_ended,
+                survivors_that_end_by_themselves_are_noticed,
                 a_maker_of_sessions_is_outrun,
                 a_zombie_in_the_group_is_no_survivor,
                 terminations_join_and_can_be_repeated,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lspool_world::{EndCause, OutputMode, ProcessOutcome, TerminateError, Transport};
+use lspool_world::{EndCause, OutputMode, ProcessOutcome, StdinMode, TerminateError, Transport};
 use tokio::io::AsyncReadExt;
 
 use crate::fixture::{Fixture, LONG, SHORT, first_lines};
@@ -136,6 +136,27 @@ pub(crate) async fn survivors_of_the_leader_are_waited_for_and_ended(fixture: &i
     assert!(!fixture.exists(process.pid().unwrap()));
 }
 
+pub(crate) async fn survivors_that_end_by_themselves_are_noticed(fixture: &impl Fixture) {
+    // given a leader that exits and leaves a member that reads the piped input
+    let mut spec =
+        fixture.script("exec 3<&0; sh -c 'echo $$; read line <&3' 2>/dev/null & exec >&2; exit 0");
+    (spec.stdin, spec.stdout) = (StdinMode::Pipe, OutputMode::Pipe);
+    let process = fixture.start(spec).await;
+    let (stdin, survivor) = (
+        process.take_stdin().unwrap(),
+        first_lines(&*process, 1).await,
+    );
+    process.done().await;
+    assert!(fixture.runs(pid(&survivor[0])));
+
+    // when the input ends while someone waits for the tree
+    let (waited, ()) = tokio::join!(process.wait_for_exit(), async { drop(stdin) });
+
+    // then the tree is gone and the leader is reaped
+    waited.unwrap();
+    assert!(!fixture.runs(pid(&survivor[0])) && !fixture.exists(process.pid().unwrap()));
+}
+
 pub(crate) async fn a_maker_of_sessions_is_outrun(fixture: &impl Fixture) {
     // given a process that keeps starting processes in sessions of their own and ignores SIGTERM
     let script = "trap '' TERM; echo ready; while :; do setsid sleep 1000 & sleep 0.01; done";
@@ -171,7 +192,8 @@ pub(crate) async fn terminations_join_and_can_be_repeated(fixture: &impl Fixture
         .tail(lspool_world::OutputStream::Stderr)
         .unwrap()
         .text();
-    assert_eq!(printed, "term\n", "SIGTERM was sent more than once");
+    let signals = printed.lines().filter(|line| *line == "term").count();
+    assert_eq!(signals, 1, "SIGTERM was sent more than once");
     assert!(matches!(
         process.wait_for_exit().await,
         Ok::<(), TerminateError>(())

@@ -213,11 +213,10 @@ impl Launch {
             Err(error) => Err(refused(&spec, io::Error::other(error))),
         };
         let supervised = started.and_then(|contained| {
-            supervise(contained, &spec, &spills).map_err(|error| refused(&spec, error))
+            supervise(contained, place, &spec, &spills).map_err(|error| refused(&spec, error))
         });
         match supervised {
             Ok((process, supervisor)) => {
-                place.started(Arc::clone(&process.control));
                 // A caller that is gone drops the handle, which ends the tree.
                 drop(answer.send(Ok(Box::new(process))));
                 supervisor.run().await;
@@ -238,6 +237,7 @@ fn refused(spec: &SpawnSpec, source: io::Error) -> SpawnError {
 /// Connects a started child with a handle and a supervisor. An error drops the child's owner, which ends it.
 fn supervise(
     mut contained: Contained,
+    place: Place,
     spec: &SpawnSpec,
     spills: &Arc<SpillFolder>,
 ) -> io::Result<(LocalProcess, Supervisor)> {
@@ -245,6 +245,8 @@ fn supervise(
     let exit_watch = ExitWatch::new(pid)?;
     let streams = connect_streams(&mut contained, spec, spills)?;
     let (control, orders) = control::connect();
+    let control = Arc::new(control);
+    place.started(Arc::clone(&control));
     let released = CancellationToken::new();
     let process = LocalProcess {
         pid,
@@ -253,7 +255,7 @@ fn supervise(
         stderr: Mutex::new(streams.stderr),
         collected_stdout: streams.collected_stdout,
         collected_stderr: streams.collected_stderr,
-        control: Arc::new(control),
+        control,
         _release: released.clone().drop_guard(),
     };
     let (grace, cancel, pumps) = (spec.grace, spec.cancel.clone(), streams.pumps);
@@ -261,6 +263,7 @@ fn supervise(
         process,
         Supervisor {
             contained,
+            place,
             exit_watch,
             pumps,
             orders,

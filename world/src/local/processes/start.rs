@@ -1,5 +1,5 @@
 //! Starting a child from a complete spec. Owns the checks before the start and what a child begins with: its own process
-//! group, exactly the given environment, the default signal mask and SIGPIPE (both reset by the standard library).
+//! group, exactly the given environment, an empty signal mask, and the default SIGPIPE (which the standard library sets).
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,6 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use nix::sys::signal::{SigSet, SigmaskHow};
 
 use super::super::{InheritedOutput, executable};
 use super::contained::Contained;
@@ -101,12 +103,23 @@ pub(super) fn start(
     });
     command.stdout(output(&spec.stdout, inherited).map_err(refused)?);
     command.stderr(output(&spec.stderr, inherited).map_err(refused)?);
-    let child = command.spawn().map_err(refused)?;
+    let child = with_empty_signal_mask(|| command.spawn()).map_err(refused)?;
     let marker = spec
         .marker
         .as_ref()
         .map(|marker| [marker.name.as_bytes(), b"=", marker.value.as_bytes()].concat());
     Ok(Contained::new(child, marker))
+}
+
+/// Runs `work` with no signal blocked in this thread, since a child begins with the mask of the thread that starts it. The
+/// thread is one of the blocking pool; the mask that it had is set again.
+fn with_empty_signal_mask<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = SigSet::empty().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let result = work();
+    if let Err(error) = before.thread_set_mask() {
+        tracing::warn!(%error, "the signal mask of a thread could not be set again");
+    }
+    result
 }
 
 fn output(mode: &OutputMode, inherited: InheritedOutput) -> io::Result<Stdio> {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::contained::{Contained, Pause};
 use super::control::{Orders, Report};
 use super::exit_watch::ExitWatch;
+use super::registry::Place;
 use crate::{EndCause, ExitFacts, Transport};
 
 /// How long a released tree that does not end is left before the next attempt.
@@ -31,6 +32,7 @@ pub(super) struct Pumps {
 /// What a supervisor looks after.
 pub(super) struct Supervisor {
     pub(super) contained: Contained,
+    pub(super) place: Place,
     pub(super) exit_watch: ExitWatch,
     pub(super) pumps: Pumps,
     pub(super) orders: Orders,
@@ -44,6 +46,7 @@ impl Supervisor {
     pub(super) async fn run(self) {
         let Self {
             mut contained,
+            place,
             exit_watch,
             pumps,
             orders,
@@ -73,6 +76,8 @@ impl Supervisor {
         };
         let (facts, ()) = tokio::join!(settled, ended);
         contained.reap();
+        // Given back before anyone is told, so that whoever was told can use the marker again.
+        drop(place);
         report.send_replace(Report::Gone(facts));
     }
 }
