@@ -357,6 +357,11 @@ async fn the_declaration_is_marked_added_or_said_to_be_unknown() {
         (vec![false, false, true], vec![added])
     );
 
+    input.result = "null".to_owned();
+    let (marks, _) = told(&project.finish(&input).await.unwrap());
+    assert_eq!(marks, [true], "a symbol without uses has its declaration");
+
+    input.result = json!(uses).to_string();
     for unusable in [
         None,
         Some("null".to_owned()),
