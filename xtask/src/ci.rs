@@ -42,11 +42,20 @@ pub fn run() -> Result<()> {
     step("tests");
     if works("cargo", &["nextest", "--version"]) {
         let configuration = paths::repository().join("tests/e2e/nextest.toml");
-        shown(cargo_command(&["nextest", "run", "--workspace", "--config-file"]).arg(configuration))
+        shown(tests_of(&["nextest", "run", "--workspace", "--config-file"]).arg(configuration))
     } else {
         say("cargo-nextest is not installed, so cargo's own runner runs the tests");
-        cargo(&["test", "--workspace", "--all-targets"])
+        shown(&mut tests_of(&["test", "--workspace", "--all-targets"]))
     }
+}
+
+/// A test runner that uses the binaries that were just built, and is patient with a machine that is busy.
+fn tests_of(arguments: &[&str]) -> std::process::Command {
+    let mut command = cargo_command(arguments);
+    command
+        .env("LSPOOL_TEST_BUILD", "never")
+        .env("TESTKIT_DEADLINE_MS", "120000");
+    command
 }
 
 /// Runs a Cargo command in the repository, its output shown.

@@ -53,6 +53,12 @@ impl Tool {
         }
     }
 
+    /// Whether it leaves files in the temporary folder even when it was asked to exit and did: rust-analyzer a folder
+    /// of its macro server, TypeScript's compiler one for each cancellation pipe.
+    pub fn leaves_temporary_files(self) -> bool {
+        matches!(self, Self::RustAnalyzer | Self::TypescriptLanguageServer)
+    }
+
     /// Its link in [`bin_folder`]; the file need not exist.
     pub fn link(self) -> PathBuf {
         bin_folder().join(self.name())

@@ -212,7 +212,7 @@ mod neovim {
         super::ask_everything(project, &lspool_testkit::Profile::neovim());
     }
 
-    super::super::for_every_project!(ask);
+    super::super::for_projects!(ask: c python rust lua);
 }
 
 mod eglot {
@@ -220,5 +220,5 @@ mod eglot {
         super::ask_everything(project, &lspool_testkit::Profile::eglot());
     }
 
-    super::super::for_every_project!(ask);
+    super::super::for_projects!(ask: c python rust);
 }

@@ -9,42 +9,24 @@ mod by_custom_method;
 mod judge;
 mod stage;
 
+/// One test for each of the named projects, all with the same body.
+macro_rules! for_projects {
+    ($body:path: $($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let name = stringify!($name);
+                $body(xtask::projects::Project::from_name(name).expect("a project has this name"));
+            }
+        )*
+    };
+}
+use for_projects;
+
 /// One test for each project, all with the same body.
 macro_rules! for_every_project {
     ($body:path) => {
-        #[test]
-        fn c() {
-            $body(xtask::projects::Project::C);
-        }
-
-        #[test]
-        fn python() {
-            $body(xtask::projects::Project::Python);
-        }
-
-        #[test]
-        fn rust() {
-            $body(xtask::projects::Project::Rust);
-        }
-
-        #[test]
-        fn typescript() {
-            $body(xtask::projects::Project::Typescript);
-        }
-
-        #[test]
-        fn lua() {
-            $body(xtask::projects::Project::Corpus(
-                xtask::corpora::Corpus::Lua,
-            ));
-        }
-
-        #[test]
-        fn flask() {
-            $body(xtask::projects::Project::Corpus(
-                xtask::corpora::Corpus::Flask,
-            ));
-        }
+        super::super::for_projects!($body: c python rust typescript lua flask);
     };
 }
 use for_every_project;

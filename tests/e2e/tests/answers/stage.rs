@@ -57,11 +57,17 @@ impl Stage {
     /// An lspool command in the project's root.
     pub(super) fn lspool<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Launch {
         let program = binary("lspool").expect("lspool is built");
-        self.harness
+        let launch = self
+            .harness
             .launch(program)
             .args(arguments)
             .env("PATH", xtask::tools::search_path())
-            .current_dir(&self.root)
+            .current_dir(&self.root);
+        if self.project.tool().leaves_temporary_files() {
+            launch.env("TMPDIR", self.harness.home())
+        } else {
+            launch
+        }
     }
 
     /// Starts a client that talks to lspool in the place of the project's server, as an editor does.
