@@ -22,8 +22,9 @@ pub fn repository_folder() -> PathBuf {
     folder
 }
 
-/// The binary `name` of the package `package`, built first (once a process) in the profile of the running
-/// test. `LSPOOL_TEST_BUILD=missing` builds only what is not there, `never` builds nothing.
+/// The binary `name` of the package `package` in the profile of the running test, built first (at most
+/// once a process) when it is missing or older than a source file that it was made from.
+/// `LSPOOL_TEST_BUILD=always` leaves that judgement to cargo, `never` builds nothing.
 pub fn build_binary(package: &str, name: &str) -> Result<PathBuf, KitError> {
     let mut built = BUILT
         .lock()
@@ -35,16 +36,16 @@ pub fn build_binary(package: &str, name: &str) -> Result<PathBuf, KitError> {
     let profile = profile_folder(name)?;
     let there = profile.join(name);
     let path = match wanted.as_str() {
-        "never" | "missing" if there.is_file() => there,
+        "never" if there.is_file() => there,
         "never" => {
-            return Err(failure(
-                name,
-                format!(
-                    "{} is missing and LSPOOL_TEST_BUILD is never",
-                    there.display()
-                ),
-            ));
+            let reason = format!(
+                "{} is missing and LSPOOL_TEST_BUILD is never",
+                there.display()
+            );
+            return Err(failure(name, reason));
         }
+        "always" => build(package, name, &profile)?,
+        _ if is_fresh(&there) => there,
         _ => build(package, name, &profile)?,
     };
     built.insert(name.to_owned(), path.clone());
@@ -73,6 +74,31 @@ fn profile_folder(name: &str) -> Result<PathBuf, KitError> {
         folder
     };
     Ok(profile.to_owned())
+}
+
+/// Whether no source file in the binary's dependency file is newer than the binary. Asking cargo would
+/// say the same, but waits for whoever holds its lock.
+fn is_fresh(binary: &Path) -> bool {
+    let changed = |path: &Path| {
+        path.metadata()
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
+    let Some(made) = changed(binary) else {
+        return false;
+    };
+    let Ok(dependencies) = std::fs::read_to_string(binary.with_extension("d")) else {
+        return false;
+    };
+    let Some((_, sources)) = dependencies.split_once(": ") else {
+        return false;
+    };
+    let mut sources = sources.trim_end().replace("\\ ", "\0");
+    sources.push(' ');
+    sources
+        .split_terminator(' ')
+        .map(|source| PathBuf::from(source.replace('\0', " ")))
+        .all(|source| changed(&source).is_some_and(|changed| changed <= made))
 }
 
 fn build(package: &str, name: &str, profile_folder: &Path) -> Result<PathBuf, KitError> {

@@ -3,7 +3,10 @@
 //! Invariant: every view is in the order of the file; nothing is sorted or merged.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use lspool_scripted_server::journal::{Ending, Entry, Event, Message};
@@ -17,6 +20,41 @@ const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(2);
 #[derive(Clone, Debug)]
 pub struct Journal {
     path: PathBuf,
+    read: Arc<Mutex<Read>>,
+}
+
+/// What has been read of the file: it only grows, so nothing is read twice.
+#[derive(Debug, Default)]
+struct Read {
+    offset: u64,
+    entries: Vec<Entry>,
+}
+
+impl Read {
+    fn read_on(&mut self, path: &Path) {
+        let Ok(mut file) = File::open(path) else {
+            return;
+        };
+        let mut text = Vec::new();
+        let grown = file
+            .seek(SeekFrom::Start(self.offset))
+            .and_then(|_| file.read_to_end(&mut text));
+        grown.unwrap_or_else(|error| panic!("journal {}: {error}", path.display()));
+        let whole = text
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |end| end + 1);
+        self.offset += whole as u64;
+        for line in text[..whole]
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let entry = serde_json::from_slice(line).unwrap_or_else(|error| {
+                panic!("journal line {}: {error}", String::from_utf8_lossy(line))
+            });
+            self.entries.push(entry);
+        }
+    }
 }
 
 impl Journal {
@@ -24,6 +62,7 @@ impl Journal {
     pub fn at(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
+            read: Arc::default(),
         }
     }
 
@@ -33,15 +72,13 @@ impl Journal {
     ///
     /// When the file holds something else.
     pub fn entries(&self) -> Vec<Entry> {
-        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
-        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-        whole
-            .lines()
-            .map(|line| {
-                serde_json::from_str(line)
-                    .unwrap_or_else(|error| panic!("journal line {line}: {error}"))
-            })
-            .collect()
+        self.with_entries(<[Entry]>::to_vec)
+    }
+
+    fn with_entries<T>(&self, view: impl FnOnce(&[Entry]) -> T) -> T {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.read_on(&self.path);
+        view(&read.entries)
     }
 
     /// Waits until `find` finds something in the entries.
@@ -52,7 +89,7 @@ impl Journal {
     ) -> Result<T, KitError> {
         let end = Instant::now() + deadline();
         loop {
-            if let Some(found) = find(&self.entries()) {
+            if let Some(found) = self.with_entries(&find) {
                 return Ok(found);
             }
             if Instant::now() >= end {

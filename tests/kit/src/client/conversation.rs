@@ -236,3 +236,109 @@ fn account(state: &State, stderr: &Stderr) -> String {
     lines.push(format!("stderr: {}", stderr.tail()));
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io::Read;
+
+    use lspool_scripted_server::framing::encode;
+    use lspool_scripted_server::members::Kind;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::Conversation;
+
+    /// A stream that gives its bytes in pieces of its own choice.
+    struct Pieces<'a> {
+        bytes: &'a [u8],
+        sizes: Box<dyn Iterator<Item = usize>>,
+    }
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let size = self.sizes.next().unwrap_or(1).clamp(1, buffer.len());
+            let count = size.min(self.bytes.len());
+            buffer[..count].copy_from_slice(&self.bytes[..count]);
+            self.bytes = &self.bytes[count..];
+            Ok(count)
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Sent {
+        Request(u8),
+        Notification,
+        Answer(u8),
+        Junk(Vec<u8>),
+    }
+
+    impl Sent {
+        fn body(&self) -> Vec<u8> {
+            match self {
+                Self::Request(id) => json!({"id": id, "method": "m"}).to_string().into_bytes(),
+                Self::Notification => b"{\"method\":\"m\"}".to_vec(),
+                Self::Answer(id) => json!({"id": id, "result": null}).to_string().into_bytes(),
+                Self::Junk(bytes) => bytes.clone(),
+            }
+        }
+
+        fn kind(&self) -> Kind {
+            match self {
+                Self::Request(_) => Kind::Request,
+                Self::Notification => Kind::Notification,
+                Self::Answer(_) => Kind::Response,
+                Self::Junk(_) => Kind::Malformed,
+            }
+        }
+    }
+
+    fn sent() -> impl Strategy<Value = Sent> {
+        prop_oneof![
+            (0_u8..4).prop_map(Sent::Request),
+            Just(Sent::Notification),
+            (0_u8..4).prop_map(Sent::Answer),
+            proptest::collection::vec(b'a'..=b'z', 0..40).prop_map(Sent::Junk),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_message_is_kept_in_order_however_it_is_cut(
+            messages in proptest::collection::vec(sent(), 0..20),
+            sizes in proptest::collection::vec(1_usize..90, 1..30),
+        ) {
+            let wire: Vec<u8> = messages.iter().flat_map(|message| encode(&message.body())).collect();
+            let mut stream = Pieces { bytes: &wire, sizes: Box::new(sizes.into_iter().cycle()) };
+            let conversation = Conversation::default();
+            let asked = RefCell::new(Vec::new());
+            let ending = conversation.read_all(&mut stream, |request| asked.borrow_mut().push(request.index));
+            prop_assert_eq!(ending, Ok(()));
+            let received = conversation.received();
+            prop_assert_eq!(received.len(), messages.len());
+            for (index, (message, sent)) in received.iter().zip(&messages).enumerate() {
+                prop_assert_eq!(message.index, index);
+                prop_assert_eq!(&message.body[..], &sent.body()[..]);
+                prop_assert_eq!(message.kind, sent.kind());
+            }
+            let requests: Vec<usize> = (0..messages.len())
+                .filter(|&index| messages[index].kind() == Kind::Request)
+                .collect();
+            prop_assert_eq!(asked.into_inner(), requests);
+            for id in 0_u8..4 {
+                let answers = messages.iter().filter(|sent| matches!(sent, Sent::Answer(other) if *other == id));
+                prop_assert_eq!(conversation.answers_to(&id.to_string()).len(), answers.count());
+            }
+        }
+
+        #[test]
+        fn a_stream_that_is_cut_off_says_so(body in "[a-z]{1,40}", cut in any::<prop::sample::Index>()) {
+            let wire = encode(body.as_bytes());
+            let cut = 1 + cut.index(wire.len() - 1);
+            let mut stream = Pieces { bytes: &wire[..cut], sizes: Box::new(std::iter::repeat(7)) };
+            let conversation = Conversation::default();
+            prop_assert!(conversation.read_all(&mut stream, |_| ()).is_err());
+            prop_assert_eq!(conversation.count(), 0);
+        }
+    }
+}
