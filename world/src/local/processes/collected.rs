@@ -4,16 +4,17 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
-use super::spill::{SpillFolder, SpillWriter};
+use super::spill::SpillWriter;
 use crate::subprocess::TailBuffer;
-use crate::{OutputPage, Spill, Tail};
+use crate::{OutputPage, Tail};
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What was collected of one stream, shared by its reader and the handle.
+/// What was collected of one stream, shared by its reader and the handle. The lock is never held while a file is written.
 #[derive(Debug)]
 pub(super) struct Collected {
     state: Mutex<State>,
@@ -22,17 +23,28 @@ pub(super) struct Collected {
 #[derive(Debug)]
 struct State {
     buffer: TailBuffer,
-    spill: Option<SpillWriter>,
+    spill_path: Option<PathBuf>,
+    /// The file of an ended stream, which is removed with this.
+    finished_spill: Option<SpillWriter>,
+}
+
+/// What a spill file needs once a stream is longer than its tail.
+struct Overflow {
+    /// All that the stream had before the chunk that made it too long; empty for later chunks.
+    head: Bytes,
+    /// The length of the stream with the chunk.
+    total: u64,
 }
 
 impl Collected {
-    /// An empty collection. `spill` comes with the folder that its file is made in.
-    pub(super) fn new(tail_bytes: usize, spill: Option<(Spill, Arc<SpillFolder>)>) -> Self {
-        let spill = spill.map(|(spill, folder)| SpillWriter::new(spill.max_bytes, folder));
+    /// An empty collection.
+    pub(super) fn new(tail_bytes: usize) -> Self {
+        let buffer = TailBuffer::new(tail_bytes);
         Self {
             state: Mutex::new(State {
-                buffer: TailBuffer::new(tail_bytes),
-                spill,
+                buffer,
+                spill_path: None,
+                finished_spill: None,
             }),
         }
     }
@@ -48,7 +60,7 @@ impl Collected {
             bytes: state.buffer.kept(),
             total_bytes: state.buffer.total_bytes(),
             truncated: state.buffer.is_truncated(),
-            spill_path: state.spill_path(),
+            spill_path: state.spill_path.clone(),
         }
     }
 
@@ -56,15 +68,16 @@ impl Collected {
     pub(super) fn read_from(&self, offset: u64) -> OutputPage {
         let state = self.state();
         OutputPage {
-            spill_path: state.spill_path(),
+            spill_path: state.spill_path.clone(),
             ..state.buffer.read_from(offset)
         }
     }
 
-    /// Reads the pipe until its end, or until `stop`. Afterwards the collection is complete.
+    /// Reads the pipe until its end, or until `stop`. Afterwards the collection, and the spill file, are complete.
     pub(super) async fn fill(
         self: Arc<Self>,
         mut pipe: impl AsyncRead + Unpin,
+        mut spill: Option<SpillWriter>,
         stop: CancellationToken,
     ) {
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -77,35 +90,51 @@ impl Collected {
             if length == 0 {
                 break;
             }
-            self.take(&chunk[..length]);
+            if let Some(overflow) = self.take(&chunk[..length])
+                && let Some(writer) = spill.take()
+            {
+                spill = self
+                    .append(writer, overflow, chunk[..length].to_vec())
+                    .await;
+            }
         }
-        self.state().buffer.seal();
-    }
-
-    /// Takes one chunk. The file is written here, under the lock: a reader then never sees a path without its bytes, and
-    /// a slow disk slows this one stream.
-    fn take(&self, chunk: &[u8]) {
         let mut state = self.state();
-        let State { buffer, spill } = &mut *state;
-        let before = buffer.total_bytes();
-        let overflows = !buffer.is_truncated();
-        let kept = if overflows && spill.is_some() {
-            Some(buffer.kept())
-        } else {
-            None
-        };
-        buffer.push(chunk);
-        if let Some(spill) = spill
-            && buffer.is_truncated()
-        {
-            let head = kept.unwrap_or_default();
-            spill.append(&head, chunk, before + chunk.len() as u64);
-        }
+        state.buffer.seal();
+        state.finished_spill = spill;
     }
-}
 
-impl State {
-    fn spill_path(&self) -> Option<PathBuf> {
-        self.spill.as_ref().and_then(SpillWriter::path)
+    /// Takes one chunk into the tail; tells what a spill file needs when the tail no longer holds the whole.
+    fn take(&self, chunk: &[u8]) -> Option<Overflow> {
+        let mut state = self.state();
+        let head = if state.buffer.is_truncated() {
+            Bytes::new()
+        } else {
+            state.buffer.kept()
+        };
+        state.buffer.push(chunk);
+        let total = state.buffer.total_bytes();
+        state
+            .buffer
+            .is_truncated()
+            .then_some(Overflow { head, total })
+    }
+
+    /// Appends a chunk to the file on the blocking pool; meanwhile the pipe is not read, so that memory stays bounded.
+    async fn append(
+        &self,
+        mut writer: SpillWriter,
+        overflow: Overflow,
+        chunk: Vec<u8>,
+    ) -> Option<SpillWriter> {
+        if writer.discards_at(overflow.total) {
+            self.state().spill_path = None;
+        }
+        let write = move || {
+            writer.append(&overflow.head, &chunk, overflow.total);
+            writer
+        };
+        let writer = tokio::task::spawn_blocking(write).await.ok();
+        self.state().spill_path = writer.as_ref().and_then(SpillWriter::path);
+        writer
     }
 }

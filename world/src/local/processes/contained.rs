@@ -89,7 +89,14 @@ impl Contained {
         let mut empty_looks = 0;
         let mut signalled = Signalled::default();
         loop {
-            let observed = self.observe().await?;
+            let observed = match self.observe().await {
+                Ok(observed) => observed,
+                Err(error) => {
+                    // What cannot be observed cannot be given a grace that ends; the error says that nothing is proved.
+                    signals::signal_group(self.pid(), Signal::KILL);
+                    return Err(error);
+                }
+            };
             empty_looks = if observed.is_empty() {
                 empty_looks + 1
             } else {

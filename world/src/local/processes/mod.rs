@@ -40,7 +40,7 @@ use self::contained::{Contained, Pause};
 use self::exit_watch::ExitWatch;
 use self::handle::LocalProcess;
 use self::registry::{Place, Registry};
-use self::spill::SpillFolder;
+use self::spill::{SpillFolder, SpillWriter};
 use self::supervisor::{Pumps, Supervisor};
 use super::{LocalOptions, executable};
 use crate::subprocess::{OutputPipe, PidKnowledge};
@@ -329,11 +329,12 @@ impl Streams {
                     .spawn(inherited::log_lines(pipe, program, pid, which, stop));
             }
             OutputMode::Collect { tail_bytes, spill } => {
-                let spill = spill.map(|spill| (spill, Arc::clone(spills)));
-                let stream = Arc::new(Collected::new(*tail_bytes, spill));
+                let spill =
+                    spill.map(|spill| SpillWriter::new(spill.max_bytes, Arc::clone(spills)));
+                let stream = Arc::new(Collected::new(*tail_bytes));
                 self.pumps
                     .outputs
-                    .spawn(Arc::clone(&stream).fill(pipe, stop));
+                    .spawn(Arc::clone(&stream).fill(pipe, spill, stop));
                 *collected = Some(stream);
             }
         }

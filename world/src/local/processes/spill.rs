@@ -91,10 +91,15 @@ impl SpillWriter {
         }
     }
 
+    /// Whether a stream of this length has no file any more.
+    pub(super) fn discards_at(&self, total: u64) -> bool {
+        total > self.max_bytes
+    }
+
     /// Appends a chunk; before the first one `head`, which is all that the stream had until then. `total` is the length
     /// of the stream with the chunk.
     pub(super) fn append(&mut self, head: &[u8], chunk: &[u8], total: u64) {
-        if total > self.max_bytes {
+        if self.discards_at(total) {
             self.discard();
         } else if let Err(error) = self.write(head, chunk) {
             tracing::warn!(%error, "a spill file could not be written; the tail in memory remains");
