@@ -171,10 +171,7 @@ fn check(message: &Message, decoded: &Decoded) {
         Decoded::Initialize(facts) => {
             let params = serde_json::from_str::<&serde_json::value::RawValue>(&facts.params);
             assert!(params.is_ok(), "{}", facts.params);
-            assert_eq!(
-                facts.process_id.is_some() && facts.process_id_span.is_none(),
-                false
-            );
+            assert!(facts.process_id.is_none() || facts.process_id_span.is_some());
         }
         _ => {}
     }
