@@ -1,7 +1,7 @@
 //! What must hold between any two events.
 
 use super::Core;
-use super::instance::Requester;
+use super::instance::{Ask, Requester};
 
 impl Core {
     /// Asserts the core's invariants: no request without an owner, no open count without a client, no slot
@@ -66,7 +66,7 @@ impl Core {
                     "{id} has a slot without a job"
                 );
             }
-            for (client, number, _) in instance.asks.values() {
+            for Ask { client, number, .. } in instance.asks.values() {
                 let asked = self
                     .clients
                     .get(client)

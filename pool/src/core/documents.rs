@@ -15,8 +15,11 @@ use super::effect::{Effect, Job};
 use super::event::Frame;
 use super::ids::{ClientId, Generation, InstanceId, JobId, Link};
 use super::instance::{Instance, ServerDocument};
-use super::requests::spliced;
 use super::{Core, JobOwner};
+
+/// A client's own version is told to the server up to this one, so that rising by one stays within the protocol's
+/// integers of 31 bits.
+const HIGHEST_OFFERED: i64 = 1 << 30;
 
 impl ServerDocument {
     fn advance(&mut self, text: Text) {
@@ -37,9 +40,11 @@ impl ServerDocument {
 impl Instance {
     /// The version with which a document is opened: the client's own where it rises.
     pub(super) fn opening_version(&self, uri: &str, offered: Option<i64>) -> i64 {
-        match (self.closed_versions.get(uri), offered) {
-            (Some(last), Some(offered)) => offered.max(last + 1),
-            (Some(last), None) => last + 1,
+        let offered = offered.filter(|version| version.abs() <= HIGHEST_OFFERED);
+        let least = self.closed_versions.get(uri).map(|last| last + 1);
+        match (least, offered) {
+            (Some(least), Some(offered)) => offered.max(least),
+            (Some(least), None) => least,
             (None, offered) => offered.unwrap_or(1),
         }
     }
@@ -51,64 +56,75 @@ impl Core {
         self.instances.contains_key(&target).then_some(target)
     }
 
-    pub(super) fn client_opens(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+    pub(super) fn client_opens(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
         let Decoded::Open {
             uri,
             language,
             version,
             version_span,
             text,
-        } = frame.decoded
+        } = &frame.decoded
         else {
             return;
         };
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        if client.documents.contains_key(&uri) {
+        if client.documents.contains_key(uri) {
             tracing::warn!(client = %id, uri, "a document was opened twice; the second text replaces the first");
         }
         client
             .documents
-            .insert(uri.clone(), ClientDocument::new(text.clone(), version));
+            .insert(uri.clone(), ClientDocument::new(text.clone(), *version));
         let Some(target) = self.first_instance(id) else {
             return;
         };
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };
-        if let Some(document) = instance.documents.get_mut(&uri) {
+        if let Some(document) = instance.documents.get_mut(uri) {
             document.clients.insert(id);
             if document.text.id != text.id {
-                self.switch(target, &uri, text, out);
+                self.switch(target, uri, text, out);
             }
-            return self.replay_diagnostics(id, target, &uri, out);
+            return self.replay_diagnostics(id, target, uri, out);
         }
-        let opened = instance.opening_version(&uri, version);
+        let opened = instance.opening_version(uri, *version);
         let document = ServerDocument {
             versions: VecDeque::from([(opened, text.id)]),
-            text,
+            text: text.clone(),
             version: opened,
-            language,
+            language: language.clone(),
             clients: BTreeSet::from([id]),
             query: None,
             behind: false,
             diagnostics: None,
         };
-        instance.documents.insert(uri, document);
+        instance.documents.insert(uri.clone(), document);
         instance.readiness.opened(self.now);
-        let message = with_version(&frame.message, version, version_span, opened);
-        self.send_document(target, message, out);
+        match with_version(&frame.message, *version, version_span.as_ref(), opened) {
+            Some(message) => self.send_document(target, message, out),
+            None if self.serves(target) => {
+                let work = Job::Open {
+                    uri: uri.clone(),
+                    language: language.clone(),
+                    version: opened,
+                    text: text.clone(),
+                };
+                self.compose(target, work, out);
+            }
+            None => {}
+        }
     }
 
-    pub(super) fn client_changes(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+    pub(super) fn client_changes(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
         let Decoded::Change {
             uri,
             version,
             version_span,
             before,
             text,
-        } = frame.decoded
+        } = &frame.decoded
         else {
             return;
         };
@@ -119,34 +135,45 @@ impl Core {
         if let Some(document) = self
             .clients
             .get_mut(&id)
-            .and_then(|client| client.documents.get_mut(&uri))
+            .and_then(|client| client.documents.get_mut(uri))
         {
-            document.replace(text.clone(), version);
+            document.replace(text.clone(), *version);
         }
         let Some(target) = self.first_instance(id) else {
             return;
         };
+        let asked = self.asks_about(target, uri);
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };
-        let (serves, stalled) = (instance.serves(), instance.stalled);
-        let Some(document) = instance.documents.get_mut(&uri) else {
+        let told = instance.serves() && !instance.stalled;
+        let Some(document) = instance.documents.get_mut(uri) else {
             return;
         };
-        if !serves || stalled {
-            document.advance(text);
-            document.behind = true;
-        } else if document.text.id == before {
-            document.advance(text);
-            let told = document.version;
-            let message = with_version(&frame.message, version, version_span, told);
-            self.send_document(target, message, out);
-        } else if document.text.id != text.id {
-            self.switch(target, &uri, text, out);
+        if document.text.id != *before {
+            // A question about another text is not disturbed; its end gives the server the editor's text back.
+            if document.text.id != text.id && !asked {
+                self.switch(target, uri, text, out);
+            }
+            return;
+        }
+        let message = with_version(
+            &frame.message,
+            *version,
+            version_span.as_ref(),
+            document.version + 1,
+        );
+        match message.filter(|_| told) {
+            Some(message) => {
+                document.advance(text.clone());
+                self.send_document(target, message, out);
+                self.taint_queries(target, uri);
+            }
+            None => self.switch(target, uri, text, out),
         }
     }
 
-    pub(super) fn client_closes(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+    pub(super) fn client_closes(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
         let Decoded::Close { uri } = &frame.decoded else {
             return;
         };
@@ -212,7 +239,7 @@ impl Core {
         self.send_document(target, message, out);
     }
 
-    pub(super) fn client_saves(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+    pub(super) fn client_saves(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
         let Decoded::Save { uri } = &frame.decoded else {
             return;
         };
@@ -232,9 +259,9 @@ impl Core {
         if let (Some(text), Some(told)) = (text, told)
             && text.id != told
         {
-            self.switch(target, uri, text, out);
+            self.switch(target, uri, &text, out);
         }
-        self.forward_notification(id, &frame, out);
+        self.forward_notification(id, frame, out);
     }
 
     /// Switches the server to each of a client's texts that it does not have.
@@ -260,11 +287,12 @@ impl Core {
             .map(|(uri, mine)| (uri.clone(), mine.text.clone()))
             .collect();
         for (uri, text) in differing {
-            self.switch(target, &uri, text, out);
+            self.switch(target, &uri, &text, out);
         }
     }
 
-    /// Gives the server the text of the holder that was active last, so that it never keeps one that is gone.
+    /// Gives the server the text of the holder that was active last, else the one that queries hold, so that it never
+    /// keeps one that is gone.
     pub(super) fn show_last_active(
         &mut self,
         target: InstanceId,
@@ -284,11 +312,11 @@ impl Core {
             .filter_map(|id| self.clients.get(id))
             .max_by_key(|client| client.activity)
             .and_then(|client| client.documents.get(uri))
-            .map(|mine| mine.text.clone());
-        if let Some(text) = latest
-            && text.id != document.text.id
-        {
-            self.switch(target, uri, text, out);
+            .map(|mine| &mine.text);
+        let text = latest.or(document.query.as_ref().map(|hold| &hold.text));
+        if let Some(text) = text.filter(|text| text.id != document.text.id) {
+            let text = text.clone();
+            self.switch(target, uri, &text, out);
         }
     }
 
@@ -297,7 +325,7 @@ impl Core {
         &mut self,
         target: InstanceId,
         uri: &str,
-        text: Text,
+        text: &Text,
         out: &mut Vec<Effect>,
     ) {
         let Some(instance) = self.instances.get_mut(&target) else {
@@ -322,10 +350,11 @@ impl Core {
             uri: uri.to_owned(),
             version,
             before,
-            after: text,
+            after: text.clone(),
             incremental,
         };
         self.compose(target, work, out);
+        self.taint_queries(target, uri);
     }
 
     /// Sends the document message that a job composes, in its place.
@@ -358,17 +387,14 @@ impl Core {
             instance
                 .outbox
                 .fill(Link::Server(target, generation), job, message, out);
+            self.watch_server(target, out);
+            self.pump_queries(target, out);
         }
     }
 
     fn send_document(&mut self, target: InstanceId, message: Outgoing, out: &mut Vec<Effect>) {
-        let Some(instance) = self.instances.get_mut(&target) else {
-            return;
-        };
-        if instance.serves() {
-            let link = instance.link();
-            instance.outbox.push(link, message, self.now, out);
-            self.watch_server(target, out);
+        if self.serves(target) {
+            self.send_to_server(target, message, out);
         }
     }
 
@@ -447,15 +473,18 @@ impl Core {
     }
 }
 
-/// The message with the pool's version, untouched where the client's is the same.
+/// The message with the pool's version, untouched where the client's is the same; `None` where it has no place for a
+/// version.
 fn with_version(
     message: &Message,
     sent: Option<i64>,
-    span: Option<Range<usize>>,
+    span: Option<&Range<usize>>,
     told: i64,
-) -> Outgoing {
-    match span {
-        Some(span) if sent != Some(told) => spliced(message, &mut vec![(span, told.to_string())]),
-        _ => message.clone().into(),
-    }
+) -> Option<Outgoing> {
+    let span = span?;
+    Some(if sent == Some(told) {
+        message.clone().into()
+    } else {
+        Outgoing::splice(message, &[(span.clone(), &told.to_string())])
+    })
 }

@@ -1,29 +1,22 @@
-//! The end of connections, of instances and of the pool: the ladder `shutdown`, `exit`, closed input, TERM,
+//! The end of instances and of the pool: the ladder `shutdown`, `exit`, closed input, TERM,
 //! KILL, and the proof that the process tree is gone.
 
-use crate::wire::{Message, RawId};
+use crate::wire::Message;
 
 use super::Core;
 use super::client::Phase as ClientPhase;
 use super::effect::Effect;
+use super::failure::Failure;
 use super::ids::{ClientId, Generation, InstanceId, InstanceTimer, Link, Timer};
-use super::instance::{Pending, Phase, Requester};
+use super::instance::{Ask, Pending, Phase, Requester};
+
+/// The exit code of a face that lost its daemon.
+pub(super) const LOST: i32 = 70;
 
 impl Core {
     pub(super) fn link_closed(&mut self, link: Link, reason: &str, out: &mut Vec<Effect>) {
         match link {
-            Link::Client(id) => {
-                let Some(client) = self.clients.get_mut(&id) else {
-                    return;
-                };
-                client.input_ended = true;
-                if !client.is_closing() {
-                    tracing::debug!(client = %id, reason, "a connection ended");
-                    let code = client.exit_code;
-                    self.close_client(id, code, out);
-                }
-                self.drop_client(id, out);
-            }
+            Link::Client(id) => self.client_link_closed(id, reason, out),
             Link::Server(target, generation) => {
                 let Some(instance) = self
                     .instances
@@ -47,123 +40,6 @@ impl Core {
         }
     }
 
-    /// Begins to close a connection: what it was sent is written first, what it holds is given up now.
-    pub(super) fn close_client(&mut self, id: ClientId, exit_code: i32, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        if client.is_closing() {
-            return;
-        }
-        client.phase = ClientPhase::Closing;
-        client.exit_code = exit_code;
-        for frame in std::mem::take(&mut client.parked) {
-            out.push(Effect::Release {
-                link: Link::Client(id),
-                credit: frame.credit,
-            });
-        }
-        self.disown_requests(id, out);
-        self.abandon_calls(id, out);
-        self.abandon_queries(id, out);
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        client.documents.clear();
-        let targets = std::mem::take(&mut client.instances);
-        // A job that shapes an answer for this client still fills its place.
-        for target in &targets {
-            self.release_documents(id, *target, out);
-            if let Some(instance) = self.instances.get_mut(target) {
-                instance.clients.retain(|at| *at != id);
-            }
-        }
-        self.answer_for_the_gone(id, out);
-        for target in targets {
-            self.unpark_server(target, out);
-            self.idle_if_unused(target, out);
-        }
-    }
-
-    /// Closes a connection for good once its last message is written.
-    pub(super) fn close_if_drained(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get(&id) else {
-            return;
-        };
-        if client.is_closing() && client.outbox.is_empty() {
-            let exit_code = client.exit_code;
-            self.clients.remove(&id);
-            out.push(Effect::ClearTimer {
-                timer: Timer::ClientProgress(id),
-            });
-            out.push(Effect::Close {
-                client: id,
-                exit_code,
-            });
-        }
-    }
-
-    /// Closes a connection whose peer reads no more.
-    pub(super) fn drop_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get(&id) else {
-            return;
-        };
-        let exit_code = client.exit_code;
-        self.close_client(id, exit_code, out);
-        let Some(client) = self.clients.remove(&id) else {
-            return;
-        };
-        for job in client.outbox.open_slots() {
-            self.jobs.remove(&job);
-            out.push(Effect::CancelJob { job });
-        }
-        out.push(Effect::ClearTimer {
-            timer: Timer::ClientProgress(id),
-        });
-        out.push(Effect::Close {
-            client: id,
-            exit_code,
-        });
-    }
-
-    /// Answers the requests of a client that wait behind a server that will not come.
-    pub(super) fn fail_parked_requests(
-        &mut self,
-        id: ClientId,
-        code: &str,
-        text: &str,
-        out: &mut Vec<Effect>,
-    ) {
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        let parked = std::mem::take(&mut client.parked);
-        for frame in parked {
-            let own = frame
-                .message
-                .method()
-                .is_some_and(|method| method.starts_with("lspool/") || method == "shutdown");
-            if own {
-                if let Some(client) = self.clients.get_mut(&id) {
-                    client.parked.push_back(frame);
-                }
-                continue;
-            }
-            if let Some(request) = frame
-                .message
-                .id()
-                .filter(|_| frame.message.kind() == crate::wire::Kind::Request)
-            {
-                let request = request.clone();
-                self.answer_failure(id, &request, code, false, text, out);
-            }
-            out.push(Effect::Release {
-                link: Link::Client(id),
-                credit: frame.credit,
-            });
-        }
-    }
-
     /// Notes that somebody uses an instance.
     pub(super) fn use_instance(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
         out.push(Effect::ClearTimer {
@@ -171,7 +47,7 @@ impl Core {
         });
     }
 
-    /// Arms the idle time of an instance that nobody uses; one that never came into service is ended at once.
+    /// Arms the idle time of an instance that nobody uses; one whose process died is not started again for nobody.
     pub(super) fn idle_if_unused(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
         let idle = self.config.limits.instance_idle_ms;
         let Some(instance) = self.instances.get(&target) else {
@@ -208,7 +84,7 @@ impl Core {
                     instance.server,
                     self.startup_ms(target)
                 );
-                self.start_failed(target, "LSP_TIMEOUT", &text, 1, out);
+                self.start_lost(target, Failure::lasting("LSP_TIMEOUT", &text), 1, out);
             }
             InstanceTimer::Restart => self.restart(target, out),
             InstanceTimer::Idle if instance.is_unused() => self.end_instance(target, out),
@@ -220,42 +96,74 @@ impl Core {
 
     /// Begins the end ladder of an instance.
     pub(super) fn end_instance(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let now = self.now;
-        let shutdown_ms = self.config.limits.shutdown_ms;
-        let number = self.next_request();
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };
         match instance.phase {
             Phase::Ready => {
                 instance.phase = Phase::ShuttingDown;
-                let pending = Pending {
-                    requester: Requester::Shutdown,
-                    method: "shutdown".to_owned(),
-                    document: None,
-                    tokens: Vec::new(),
-                    sent_at: now,
-                    cancelled: false,
-                };
-                instance.pending.insert(number, pending);
-                let link = instance.link();
-                // `shutdown` has no params; several servers refuse null.
-                instance.outbox.push(
-                    link,
-                    Message::request_without_params(number, "shutdown").into(),
-                    now,
-                    out,
-                );
-                let timer = Timer::Instance(target, InstanceTimer::Ending);
-                out.push(Effect::SetTimer {
-                    timer,
-                    at: now.after(shutdown_ms),
-                });
+                self.dispose_users(target, out);
+                self.ask_shutdown(target, out);
             }
             // `shutdown` is not sent to a server that never finished `initialize`.
-            Phase::Starting | Phase::Initializing => self.tell_exit(target, out),
-            Phase::Restarting => self.terminate(target, out),
+            Phase::Initializing => {
+                instance.phase = Phase::Exiting;
+                self.dispose_users(target, out);
+                self.tell_exit(target, out);
+            }
+            Phase::Starting | Phase::Restarting => self.terminate(target, out),
             Phase::ShuttingDown | Phase::Exiting | Phase::Terminating => {}
+        }
+    }
+
+    fn ask_shutdown(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
+        let at = self.now.after(self.config.limits.shutdown_ms);
+        let number = self.next_request();
+        let pending = Pending {
+            requester: Requester::Shutdown,
+            method: "shutdown".to_owned(),
+            document: None,
+            tokens: Vec::new(),
+            sent_at: self.now,
+            cancelled: false,
+        };
+        if let Some(instance) = self.instances.get_mut(&target) {
+            instance.pending.insert(number, pending);
+        }
+        // `shutdown` has no params; several servers refuse null.
+        self.send_to_server(
+            target,
+            Message::request_without_params(number, "shutdown"),
+            out,
+        );
+        out.push(Effect::SetTimer {
+            timer: Timer::Instance(target, InstanceTimer::Ending),
+            at,
+        });
+    }
+
+    /// Answers all that waits for an instance which serves nobody any more.
+    fn dispose_users(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
+        let text = match self.instances.get(&target) {
+            Some(instance) => format!("{} is ending", instance.server),
+            None => return,
+        };
+        let failure = Failure::disposed(&text);
+        out.push(Effect::ClearTimer {
+            timer: Timer::Instance(target, InstanceTimer::Startup),
+        });
+        self.fail_pending(target, failure, out);
+        self.fail_queries_of(target, failure, out);
+        for id in self.clients_of(target) {
+            if self
+                .clients
+                .get(&id)
+                .is_some_and(|client| client.initialize_id.is_some())
+            {
+                self.refuse_client(id, failure, 1, out);
+            } else {
+                self.fail_parked_requests(id, failure, out);
+            }
         }
     }
 
@@ -270,30 +178,19 @@ impl Core {
     }
 
     fn tell_exit(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
-        let now = self.now;
-        let exit_ms = self.config.limits.exit_ms;
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };
-        if instance.phase == Phase::Starting {
-            return self.terminate(target, out);
-        }
         instance.phase = Phase::Exiting;
-        let link = instance.link();
-        instance.outbox.push(
-            link,
-            Message::notification_without_params("exit").into(),
-            now,
-            out,
-        );
+        let generation = instance.generation;
+        self.send_to_server(target, Message::notification_without_params("exit"), out);
         out.push(Effect::CloseInput {
             instance: target,
-            generation: instance.generation,
+            generation,
         });
-        let timer = Timer::Instance(target, InstanceTimer::Ending);
         out.push(Effect::SetTimer {
-            timer,
-            at: now.after(exit_ms),
+            timer: Timer::Instance(target, InstanceTimer::Ending),
+            at: self.now.after(self.config.limits.exit_ms),
         });
     }
 
@@ -333,17 +230,7 @@ impl Core {
             instance: target,
             generation: instance.generation,
         });
-        for id in self.clients_of(target) {
-            self.fail_parked_requests(id, "LSP_DISPOSED", "the language server is ending", out);
-        }
-        self.fail_pending(
-            target,
-            "LSP_DISPOSED",
-            false,
-            "the language server is ending",
-            out,
-        );
-        self.fail_queries_of(target, "LSP_DISPOSED", "the language server is ending", out);
+        self.dispose_users(target, out);
     }
 
     pub(super) fn terminated(
@@ -355,23 +242,32 @@ impl Core {
     ) {
         let Some(instance) = self
             .instances
-            .get(&target)
+            .get_mut(&target)
             .filter(|it| it.generation == generation)
         else {
             return;
         };
-        if let Err(text) = result {
-            let text = format!(
-                "the processes of {} could not be ended: {text}",
-                instance.server
-            );
-            tracing::error!(instance = %target, text);
-            self.failures.push(text);
+        match result {
+            Ok(()) => instance.gone = true,
+            Err(text) => {
+                let text = format!(
+                    "the processes of {} could not be ended: {text}",
+                    instance.server
+                );
+                tracing::error!(instance = %target, text);
+                self.failures.push(text.clone());
+                if instance.phase == Phase::Restarting {
+                    // Two processes of one server would write over each other.
+                    let failure = Failure::lasting("LSP_CRASHED", &text);
+                    return self.start_failed(target, failure, 1, out);
+                }
+            }
         }
-        if instance.phase != Phase::Terminating {
-            return;
+        match instance.phase {
+            Phase::Terminating => self.remove_instance(target, out),
+            Phase::Restarting if instance.restart_due => self.restart(target, out),
+            _ => {}
         }
-        self.remove_instance(target, out);
     }
 
     fn remove_instance(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
@@ -388,7 +284,7 @@ impl Core {
                 credit: frame.credit,
             });
         }
-        for (client, number, _) in instance.asks.into_values() {
+        for Ask { client, number, .. } in instance.asks.into_values() {
             if let Some(client) = self.clients.get_mut(&client) {
                 client.asked.insert(number, super::client::Asked::Told);
             }
@@ -407,15 +303,16 @@ impl Core {
     /// Ends everything: admission closes first, connections are told, then each instance goes down its ladder.
     pub(super) fn shutdown(&mut self, out: &mut Vec<Effect>) {
         self.shutting_down = true;
+        self.shutdown_asked = true;
+        let failure = Failure::disposed("lspool is ending");
         let tickets: Vec<_> = self.queries.keys().copied().collect();
         for ticket in tickets {
-            self.fail_query(ticket, "LSP_DISPOSED", false, "lspool is ending", out);
+            self.fail_query(ticket, failure, out);
         }
         let clients: Vec<ClientId> = self.clients.keys().copied().collect();
         for id in clients {
-            self.fail_requests_of(id, out);
-            // The daemon is lost for this client.
-            self.close_client(id, 70, out);
+            self.fail_all_requests(id, failure, out);
+            self.close_client(id, self.exit_code_when_lost(id), out);
         }
         let targets: Vec<InstanceId> = self.instances.keys().copied().collect();
         for target in targets {
@@ -424,25 +321,19 @@ impl Core {
         self.shutdown_if_empty(out);
     }
 
-    fn fail_requests_of(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get(&id) else {
-            return;
-        };
-        let waiting: Vec<RawId> = client
-            .initialize_id
-            .iter()
-            .chain(client.requests.keys())
-            .chain(client.calls.keys())
-            .cloned()
-            .collect();
-        for request in waiting {
-            self.answer_failure(id, &request, "LSP_DISPOSED", false, "lspool is ending", out);
-        }
-        self.fail_parked_requests(id, "LSP_DISPOSED", "lspool is ending", out);
+    /// The exit code of a client whose daemon goes: 0 for one that had taken its leave.
+    fn exit_code_when_lost(&self, id: ClientId) -> i32 {
+        let left = self
+            .clients
+            .get(&id)
+            .is_some_and(|client| client.phase == ClientPhase::ShutDown);
+        if left { 0 } else { LOST }
     }
 
-    fn shutdown_if_empty(&mut self, out: &mut Vec<Effect>) {
-        if self.shutting_down && self.instances.is_empty() {
+    /// Reports the end once everything is gone and every connection has got its last message.
+    pub(super) fn shutdown_if_empty(&mut self, out: &mut Vec<Effect>) {
+        if self.shutdown_asked && self.instances.is_empty() && self.clients.is_empty() {
+            self.shutdown_asked = false;
             out.push(Effect::ShutdownDone {
                 failures: std::mem::take(&mut self.failures),
             });

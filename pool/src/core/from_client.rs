@@ -7,13 +7,14 @@ use super::Core;
 use super::client::{ClientFace, Phase};
 use super::effect::Effect;
 use super::event::{Frame, FrameFault};
+use super::failure::Failure;
 use super::handshake::{INVALID_REQUEST, REQUEST_FAILED};
 use super::ids::{ClientId, Link};
 
 /// LSP: no `initialize` came before.
 const SERVER_NOT_INITIALIZED: i64 = -32002;
 /// JSON-RPC: unknown method.
-const METHOD_NOT_FOUND: i64 = -32601;
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
 /// JSON-RPC: params of the wrong shape.
 const INVALID_PARAMS: i64 = -32602;
 
@@ -32,34 +33,38 @@ impl Core {
         };
         client.activity = activity;
         if acts_at_once(&frame) {
-            self.serve_at_once(id, frame, out);
-        } else if client.has_parked() || !self.can_serve(id, &frame) {
-            if let Some(client) = self.clients.get_mut(&id) {
-                client.parked.push_back(frame);
-            }
-        } else {
-            self.serve(id, frame, out);
+            return self.serve_at_once(id, &frame, out);
         }
+        client.parked.push_back(frame);
+        self.unpark_client(id, out);
     }
 
     /// Serves parked frames in order until one must go on waiting.
     pub(super) fn unpark_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        loop {
-            let Some(head) = self
-                .clients
-                .get(&id)
-                .and_then(|client| client.parked.front().cloned())
-            else {
+        while let Some(at) = self.next_parked(id) {
+            let Some(client) = self.clients.get_mut(&id) else {
                 return;
             };
-            if !self.can_serve(id, &head) {
+            let Some(frame) = client.parked.remove(at) else {
                 return;
-            }
-            if let Some(client) = self.clients.get_mut(&id) {
-                client.parked.pop_front();
-            }
-            self.serve(id, head, out);
+            };
+            self.serve(id, &frame, out);
         }
+    }
+
+    /// The parked frame that is served next: the head, and only while everything else is held for `initialized` the
+    /// first one that is not.
+    fn next_parked(&self, id: ClientId) -> Option<usize> {
+        let client = self.clients.get(&id)?;
+        let reach = match client.phase {
+            Phase::Answered => client.parked.len(),
+            _ => 1,
+        };
+        client
+            .parked
+            .iter()
+            .take(reach)
+            .position(|frame| self.can_serve(id, frame))
     }
 
     /// Whether the head of a client's link can be acted on now.
@@ -77,7 +82,7 @@ impl Core {
                     || matches!(method, "initialized" | "initialize" | "shutdown")
             }
             Phase::Live => {
-                if method.starts_with(OWN_METHODS) || method == "shutdown" {
+                if is_of_the_pool(method) {
                     return true;
                 }
                 let Some(instance) = client
@@ -94,11 +99,11 @@ impl Core {
         }
     }
 
-    fn serve_at_once(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+    fn serve_at_once(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
         let credit = frame.credit;
         match (&frame.decoded, frame.message.kind()) {
             (Decoded::Cancel { id: request, .. }, _) => self.cancel_from_client(id, request, out),
-            (_, Kind::Response | Kind::ErrorResponse) => self.answer_from_client(id, &frame, out),
+            (_, Kind::Response | Kind::ErrorResponse) => self.answer_from_client(id, frame, out),
             _ => self.exit_from_client(id, out),
         }
         out.push(Effect::Release {
@@ -107,7 +112,7 @@ impl Core {
         });
     }
 
-    fn serve(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+    fn serve(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
         let credit = frame.credit;
         match frame.message.kind() {
             Kind::Request => self.serve_request(id, frame, out),
@@ -119,7 +124,7 @@ impl Core {
         });
     }
 
-    fn serve_request(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+    fn serve_request(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
         let Some(request) = frame.message.id().cloned() else {
             return;
         };
@@ -143,8 +148,8 @@ impl Core {
             return self.answer_error(id, &request, INVALID_PARAMS, &text, out);
         }
         match (client.phase, method.as_str()) {
-            (Phase::New, "initialize") => match frame.decoded {
-                Decoded::Initialize(facts) => self.initialize(id, request, facts, out),
+            (Phase::New, "initialize") => match &frame.decoded {
+                Decoded::Initialize(facts) => self.initialize(id, request, facts.clone(), out),
                 _ => self.answer_error(
                     id,
                     &request,
@@ -172,7 +177,7 @@ impl Core {
             }
             (_, "shutdown") => self.shutdown_from_client(id, &request, out),
             (_, own) if own.starts_with(OWN_METHODS) => {
-                self.call_from_client(id, request, own, &frame, out)
+                self.call_from_client(id, request, own, frame, out)
             }
             (_, _) if matches!(client.face, ClientFace::Harness { .. }) => {
                 let text = format!(
@@ -184,7 +189,7 @@ impl Core {
         }
     }
 
-    fn serve_notification(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
+    fn serve_notification(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
         let Some(client) = self.clients.get(&id) else {
             return;
         };
@@ -198,7 +203,7 @@ impl Core {
             // LSP: a notification before `initialize` is dropped, and after `shutdown` only `exit` counts.
             Phase::New | Phase::Initializing | Phase::ShutDown | Phase::Closing => return,
             Phase::Answered if method == "initialized" => {
-                return self.client_initialized(id, &frame, out);
+                return self.client_initialized(id, frame, out);
             }
             Phase::Answered => return,
             Phase::Live => {}
@@ -219,10 +224,10 @@ impl Core {
             }
             Decoded::CancelProgress { token } => {
                 let token = token.clone();
-                self.cancel_progress(id, &token, &frame, out);
+                self.cancel_progress(id, &token, frame, out);
             }
             _ if harness || method == "initialized" => {}
-            _ => self.forward_notification(id, &frame, out),
+            _ => self.forward_notification(id, frame, out),
         }
     }
 
@@ -236,10 +241,18 @@ impl Core {
     }
 
     fn exit_from_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get(&id) else {
+        let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        let code = client.exit_code;
+        let shutdown = client.parked.iter().position(|frame| {
+            frame.message.kind() == Kind::Request
+                && frame.message.method().as_deref() == Some("shutdown")
+        });
+        // `exit` overtakes what waits for its turn, so a `shutdown` that waits came first.
+        if let Some(frame) = shutdown.and_then(|at| client.parked.remove(at)) {
+            self.serve(id, &frame, out);
+        }
+        let code = self.clients.get(&id).map_or(1, |client| client.exit_code);
         self.close_client(id, code, out);
     }
 
@@ -260,17 +273,11 @@ impl Core {
         &mut self,
         id: ClientId,
         request: &RawId,
-        code: &str,
-        retryable: bool,
-        text: &str,
+        failure: Failure<'_>,
         out: &mut Vec<Effect>,
     ) {
-        let data = format!(r#"{{"code":"{code}","retryable":{retryable}}}"#);
-        self.send_to_client(
-            id,
-            Message::error(request, REQUEST_FAILED, text, Some(&data)).into(),
-            out,
-        );
+        let message = Message::error(request, REQUEST_FAILED, failure.text, Some(&failure.data()));
+        self.send_to_client(id, message.into(), out);
     }
 
     /// Tells a client something with `window/logMessage`; `kind` is the protocol's message type.
@@ -343,7 +350,8 @@ impl Core {
                 let text = format!("a message of {length} bytes is over the limit of {cap} bytes");
                 match request {
                     Some(request) if !is_answer => {
-                        self.answer_failure(id, &request, "LIMIT_EXCEEDED", false, &text, out)
+                        let failure = Failure::lasting("LIMIT_EXCEEDED", &text);
+                        self.answer_failure(id, &request, failure, out);
                     }
                     Some(answer) => self.fail_answer_of_client(id, &answer, &text, out),
                     None => tracing::warn!(client = %id, text, "a notification was dropped"),
@@ -355,6 +363,11 @@ impl Core {
         }
         out.push(Effect::Release { link, credit });
     }
+}
+
+/// Whether the pool itself answers a method, so that it needs no server.
+pub(super) fn is_of_the_pool(method: &str) -> bool {
+    method.starts_with(OWN_METHODS) || method == "shutdown"
 }
 
 /// Cancels, answers and `exit` never wait behind a parked frame (`sharing.md`, Flow control, look-ahead).

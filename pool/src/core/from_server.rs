@@ -1,11 +1,13 @@
 //! What a server sends: in order, to those who may see it, and never into a client that is full.
 
 use crate::edge::Decoded;
-use crate::wire::{Kind, RawId};
+use crate::wire::{Kind, Message, RawId};
 
 use super::Core;
 use super::effect::Effect;
 use super::event::{Frame, FrameFault};
+use super::failure::Failure;
+use super::handshake::REQUEST_FAILED;
 use super::ids::{ClientId, Generation, InstanceId, Link, Timer};
 use super::instance::{Phase, Requester};
 
@@ -28,6 +30,13 @@ impl Core {
                 credit: frame.credit,
             });
         };
+        if matches!(instance.phase, Phase::Restarting | Phase::Terminating) {
+            // What a process says after its loss is nobody's any more.
+            return out.push(Effect::Release {
+                link,
+                credit: frame.credit,
+            });
+        }
         let early = matches!(instance.phase, Phase::Starting | Phase::Initializing);
         let waits = match frame.message.kind() {
             Kind::Response | Kind::ErrorResponse => {
@@ -43,7 +52,7 @@ impl Core {
             }
             return;
         }
-        self.serve_server_frame(target, frame, out);
+        self.serve_server_frame(target, &frame, out);
     }
 
     /// Serves parked frames of a server until its only client is full again.
@@ -65,7 +74,7 @@ impl Core {
             else {
                 return;
             };
-            self.serve_server_frame(target, frame, out);
+            self.serve_server_frame(target, &frame, out);
         }
     }
 
@@ -80,7 +89,7 @@ impl Core {
         }
     }
 
-    fn serve_server_frame(&mut self, target: InstanceId, frame: Frame, out: &mut Vec<Effect>) {
+    fn serve_server_frame(&mut self, target: InstanceId, frame: &Frame, out: &mut Vec<Effect>) {
         let Some(instance) = self.instances.get(&target) else {
             return;
         };
@@ -88,8 +97,8 @@ impl Core {
         let credit = frame.credit;
         match frame.message.kind() {
             Kind::Response | Kind::ErrorResponse => self.answer_from_server(target, frame, out),
-            Kind::Request => self.request_from_server(target, &frame, out),
-            Kind::Notification => self.notification_from_server(target, &frame, out),
+            Kind::Request => self.request_from_server(target, frame, out),
+            Kind::Notification => self.notification_from_server(target, frame, out),
         }
         out.push(Effect::Release { link, credit });
     }
@@ -163,15 +172,17 @@ impl Core {
         let Some(client) = self.clients.get(&id) else {
             return;
         };
-        if !shared || !client.outbox.is_full() {
+        let limits = &self.config.limits;
+        let patience = if client.is_closing() {
+            limits.stall_ms
+        } else if shared && client.outbox.is_full() {
+            limits.hung_ms
+        } else {
             return;
-        }
-        let due = client
-            .outbox
-            .last_progress()
-            .after(self.config.limits.hung_ms);
+        };
+        let due = client.outbox.last_progress().after(patience);
         if self.now >= due {
-            tracing::warn!(client = %id, "a full client made no progress and was disconnected");
+            tracing::warn!(client = %id, "a client that does not read was disconnected");
             self.drop_client(id, out);
         } else {
             out.push(Effect::SetTimer {
@@ -206,7 +217,8 @@ impl Core {
                 let text = format!(
                     "the answer of {server} has {length} bytes and is over the limit of {cap} bytes"
                 );
-                self.fail_answer_of_server(target, id, "LIMIT_EXCEEDED", &text, out);
+                let failure = Failure::lasting("LIMIT_EXCEEDED", &text);
+                self.fail_answer_of_server(target, id, failure, out);
             }
             FrameFault::NotAMessage {
                 id: Some(id),
@@ -215,15 +227,35 @@ impl Core {
                 ..
             } => {
                 let text = format!("the answer of {server} cannot be read: {text}");
-                self.fail_answer_of_server(target, id, "LSP_MALFORMED_RESPONSE", &text, out);
+                let failure = Failure::lasting("LSP_MALFORMED_RESPONSE", &text);
+                self.fail_answer_of_server(target, id, failure, out);
             }
-            FrameFault::NotAMessage { text, .. } => {
+            FrameFault::NotAMessage { id, code, text, .. } => {
                 tracing::warn!(instance = %target, server, text, "a message of a server was dropped");
+                self.refuse_server_request(target, id.as_ref(), *code, text, out);
             }
-            FrameFault::TooLarge { length, .. } => {
-                tracing::warn!(instance = %target, server, length, "an oversized message of a server was dropped");
+            FrameFault::TooLarge {
+                id, length, cap, ..
+            } => {
+                let text = format!("a message of {length} bytes is over the limit of {cap} bytes");
+                tracing::warn!(instance = %target, server, text, "a message of a server was dropped");
+                self.refuse_server_request(target, id.as_ref(), REQUEST_FAILED, &text, out);
             }
             FrameFault::Skipped { .. } => {}
+        }
+    }
+
+    /// Answers a request of a server that could not be taken, where its id is known.
+    fn refuse_server_request(
+        &mut self,
+        target: InstanceId,
+        id: Option<&RawId>,
+        code: i64,
+        text: &str,
+        out: &mut Vec<Effect>,
+    ) {
+        if let Some(id) = id {
+            self.send_to_server(target, Message::error(id, code, text, None), out);
         }
     }
 
@@ -231,8 +263,7 @@ impl Core {
         &mut self,
         target: InstanceId,
         id: &RawId,
-        code: &str,
-        text: &str,
+        failure: Failure<'_>,
         out: &mut Vec<Effect>,
     ) {
         let Some(instance) = self.instances.get_mut(&target) else {
@@ -250,10 +281,18 @@ impl Core {
                 if let Some(client) = self.clients.get_mut(&client) {
                     client.requests.remove(&request);
                 }
-                self.answer_failure(client, &request, code, false, text, out);
+                self.answer_failure(client, &request, failure, out);
             }
-            Requester::Query(ticket) => self.query_lost_server(ticket, code, false, text, out),
-            Requester::Initialize => self.start_failed(target, "LSP_START_FAILED", text, 1, out),
+            Requester::Query(ticket) => self.query_lost_server(ticket, failure, out),
+            Requester::Initialize => self.start_failed(
+                target,
+                Failure {
+                    code: "LSP_START_FAILED",
+                    ..failure
+                },
+                1,
+                out,
+            ),
             Requester::Shutdown => self.shutdown_answered(target, out),
             Requester::Gone => {}
         }

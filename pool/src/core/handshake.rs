@@ -12,6 +12,7 @@ use crate::wire::{Message, Outgoing, RawId};
 use super::client::{Client, ClientFace, ClientName, Phase};
 use super::effect::{Effect, Job};
 use super::event::{Frame, LaunchOutcome, LaunchRefusal};
+use super::failure::Failure;
 use super::ids::{ClientId, InstanceId, Link};
 use super::instance::{self, Identity, ServerLaunch};
 use super::{Core, JobOwner};
@@ -32,7 +33,7 @@ impl Core {
         let client = Client::new(face, name, self.config.limits.outbox_bytes, self.now);
         self.clients.insert(id, client);
         if self.shutting_down {
-            self.close_client(id, 1, out);
+            self.close_client(id, super::ending::LOST, out);
         }
     }
 
@@ -90,7 +91,8 @@ impl Core {
         match result {
             Err(refusal) => {
                 let text = refusal.text.clone();
-                self.refuse_client(id, "LSP_UNAVAILABLE", &text, refusal.exit_code, out);
+                let failure = Failure::lasting("LSP_UNAVAILABLE", &text);
+                self.refuse_client(id, failure, refusal.exit_code, out);
             }
             Ok(outcome) => {
                 client.launch = Some(outcome);
@@ -174,6 +176,8 @@ impl Core {
             client.instances.push(target);
         }
         self.use_instance(target, out);
+        // With a second user nothing waits for the first one any more.
+        self.unpark_server(target, out);
         let facts = self
             .instances
             .get(&target)
@@ -233,22 +237,14 @@ impl Core {
     pub(super) fn refuse_client(
         &mut self,
         id: ClientId,
-        code: &str,
-        text: &str,
+        failure: Failure<'_>,
         exit_code: i32,
         out: &mut Vec<Effect>,
     ) {
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        if let Some(request) = client.initialize_id.take() {
-            let data = format!(r#"{{"code":"{code}","retryable":false}}"#);
-            let message = Message::error(&request, REQUEST_FAILED, text, Some(&data));
-            self.send_to_client(id, message.into(), out);
-        }
+        self.fail_all_requests(id, failure, out);
         out.push(Effect::Notice {
             client: id,
-            text: text.to_owned(),
+            text: failure.text.to_owned(),
         });
         self.close_client(id, exit_code, out);
     }
@@ -273,10 +269,7 @@ impl Core {
             };
             if instance.serves() && !instance.initialized_sent {
                 instance.initialized_sent = true;
-                let link = instance.link();
-                instance
-                    .outbox
-                    .push(link, frame.message.clone().into(), self.now, out);
+                self.send_to_server(target, frame.message.clone(), out);
                 self.instance_in_service(target, out);
             }
             self.replay_to(id, target, out);

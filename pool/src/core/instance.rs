@@ -103,7 +103,7 @@ pub(super) struct ServerDocument {
     pub(super) language: String,
     /// The clients that hold it open.
     pub(super) clients: BTreeSet<ClientId>,
-    /// Set while queries hold it: (path, file version, last use).
+    /// Set while queries hold it.
     pub(super) query: Option<QueryHold>,
     /// The texts of the latest versions, newest last.
     pub(super) versions: VecDeque<(i64, TextId)>,
@@ -117,6 +117,8 @@ pub(super) struct ServerDocument {
 #[derive(Clone, Debug)]
 pub(super) struct QueryHold {
     pub(super) path: PathBuf,
+    /// The file's text as last read: what the server has while no editor holds the document.
+    pub(super) text: Text,
     pub(super) file_version: String,
     pub(super) last_use: Tick,
 }
@@ -134,6 +136,27 @@ pub(super) struct ClientToken {
     pub(super) client: ClientId,
     /// The token as the client wrote it.
     pub(super) original: RawId,
+}
+
+/// A request of a server that waits for a client.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) client: ClientId,
+    /// The id under which the client was asked.
+    pub(super) number: u64,
+    /// The answer in the client's place, `None` for an error.
+    pub(super) neutral: Option<String>,
+    /// Set for `workspace/configuration`, which another client can be asked as well.
+    pub(super) settings: Option<SettingsQuestion>,
+}
+
+/// A `workspace/configuration` that goes from client to client.
+#[derive(Clone, Debug)]
+pub(super) struct SettingsQuestion {
+    /// The request as the server sent it.
+    pub(super) message: Message,
+    /// The clients that gave no answer to it.
+    pub(super) failed: Vec<ClientId>,
 }
 
 /// All that a new instance begins with.
@@ -182,9 +205,8 @@ pub(super) struct Instance {
     pub(super) registrations: Vec<Registration>,
     pub(super) progress: BTreeMap<RawId, Progress>,
     pub(super) client_tokens: BTreeMap<RawId, ClientToken>,
-    /// Requests of the server that wait for a client: the server's id → (client, the id there, the answer
-    /// in its place, `None` for an error).
-    pub(super) asks: BTreeMap<RawId, (ClientId, u64, Option<String>)>,
+    /// Requests of the server that wait for a client, by the server's id.
+    pub(super) asks: BTreeMap<RawId, Ask>,
     pub(super) readiness: Readiness,
     /// Frames of the server that wait: for the initialize answer, or for its only client.
     pub(super) parked: VecDeque<Frame>,
@@ -198,6 +220,10 @@ pub(super) struct Instance {
     pub(super) pid: Option<u32>,
     /// Whether its process is known to have ended.
     pub(super) exited: bool,
+    /// Whether the process tree of this generation is proved gone.
+    pub(super) gone: bool,
+    /// Whether the next process waits for that proof alone.
+    pub(super) restart_due: bool,
 }
 
 /// The id of the pool's `initialize` at every server.
@@ -256,6 +282,8 @@ impl Instance {
             started_at: now,
             pid: None,
             exited: false,
+            gone: false,
+            restart_due: false,
         }
     }
 
@@ -274,6 +302,14 @@ impl Instance {
     /// Whether requests can be sent now.
     pub(super) fn serves(&self) -> bool {
         self.phase == Phase::Ready
+    }
+
+    /// Whether there is a process to write to.
+    pub(super) fn has_process(&self) -> bool {
+        !matches!(
+            self.phase,
+            Phase::Starting | Phase::Restarting | Phase::Terminating
+        )
     }
 
     /// Whether nobody uses it.

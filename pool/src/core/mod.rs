@@ -8,28 +8,35 @@
 //! Invariants kept here: *in order*, *one answer each*, *nobody waits for a stranger*, *a client cannot tell
 //! that it shares*, *a crash is an event*. [`Core::check`] states what must hold between any two events.
 
+mod asking;
 mod calls;
 mod check;
 mod client;
 mod compose;
 mod config;
+mod configuration;
+mod crash;
 mod documents;
 mod effect;
 mod ending;
 mod event;
+mod failure;
 mod from_client;
 mod from_server;
 mod handshake;
 mod ids;
 mod instance;
+mod leaving;
 mod lifecycle;
 mod neutral;
 mod notifications;
 mod outbox;
 mod query;
 mod readiness;
+mod registrations;
 mod requests;
 mod server_requests;
+mod stall;
 mod status;
 
 use std::collections::BTreeMap;
@@ -65,6 +72,8 @@ pub struct Core {
     calls: BTreeMap<CallId, ClientId>,
     next: Counters,
     shutting_down: bool,
+    /// Whether somebody waits for the report of a shutdown.
+    shutdown_asked: bool,
     late_answers: u64,
     failures: Vec<String>,
 }
@@ -109,6 +118,7 @@ impl Core {
                 ..Counters::default()
             },
             shutting_down: false,
+            shutdown_asked: false,
             late_answers: 0,
             failures: Vec::new(),
         }
@@ -151,7 +161,7 @@ impl Core {
                 instance,
                 generation,
                 report,
-            } => self.exited(instance, generation, report, out),
+            } => self.exited(instance, generation, &report, out),
             Event::Terminated {
                 instance,
                 generation,

@@ -9,6 +9,7 @@ use crate::wire::{Message, Outgoing, RawId, quoted};
 
 use super::effect::{Effect, Job};
 use super::event::Frame;
+use super::failure::Failure;
 use super::ids::{ClientId, InstanceId, Link};
 use super::instance::{ClientToken, Pending, Requester};
 use super::{Core, JobOwner};
@@ -28,7 +29,7 @@ impl Core {
         id: ClientId,
         request: RawId,
         method: String,
-        frame: Frame,
+        frame: &Frame,
         out: &mut Vec<Effect>,
     ) {
         let target = self
@@ -39,7 +40,7 @@ impl Core {
             let text = format!(
                 "{method} cannot be answered: the language server is gone; see `lspool status`"
             );
-            return self.answer_failure(id, &request, "LSP_CRASHED", false, &text, out);
+            return self.answer_failure(id, &request, Failure::lasting("LSP_CRASHED", &text), out);
         };
         let (stalled, serves, server) = {
             let instance = &self.instances[&target];
@@ -47,11 +48,16 @@ impl Core {
         };
         if stalled {
             let text = format!("{server} has not read for a while; {method} was not sent to it");
-            return self.answer_failure(id, &request, "LSP_STALLED", true, &text, out);
+            let failure = Failure {
+                code: "LSP_STALLED",
+                retryable: true,
+                text: &text,
+            };
+            return self.answer_failure(id, &request, failure, out);
         }
         if !serves {
             let text = format!("{method} cannot be answered: {server} is ending");
-            return self.answer_failure(id, &request, "LSP_DISPOSED", false, &text, out);
+            return self.answer_failure(id, &request, Failure::disposed(&text), out);
         }
         self.show_texts_of(id, target, out);
         let number = self.next_request();
@@ -84,14 +90,10 @@ impl Core {
             cancelled: false,
         };
         instance.pending.insert(number, pending);
-        let link = instance.link();
-        instance
-            .outbox
-            .push(link, spliced(&frame.message, &mut edits), self.now, out);
-        self.watch_server(target, out);
         if let Some(client) = self.clients.get_mut(&id) {
             client.requests.insert(request, (target, number));
         }
+        self.send_to_server(target, spliced(&frame.message, &edits), out);
     }
 
     /// Makes a client's progress token known, renamed when the server would hear it twice.
@@ -132,19 +134,17 @@ impl Core {
             .clients
             .get(&id)
             .and_then(|client| client.instances.first().copied());
-        let Some(instance) = target.and_then(|target| self.instances.get_mut(&target)) else {
+        let Some(target) = target.filter(|target| self.serves(*target)) else {
             return;
         };
-        if !instance.serves() {
-            return;
-        }
-        let link = instance.link();
-        instance
-            .outbox
-            .push(link, frame.message.clone().into(), self.now, out);
-        if let Some(target) = target {
-            self.watch_server(target, out);
-        }
+        self.send_to_server(target, frame.message.clone(), out);
+    }
+
+    /// Whether requests can be sent to an instance now.
+    pub(super) fn serves(&self, target: InstanceId) -> bool {
+        self.instances
+            .get(&target)
+            .is_some_and(super::instance::Instance::serves)
     }
 
     /// A client's `$/cancelRequest`: it reaches the request that this client means and no other.
@@ -206,9 +206,8 @@ impl Core {
         if std::mem::replace(&mut pending.cancelled, true) {
             return;
         }
-        let link = instance.link();
         let message = Message::notification("$/cancelRequest", &format!(r#"{{"id":{number}}}"#));
-        instance.outbox.push(link, message.into(), self.now, out);
+        self.send_to_server(target, message, out);
     }
 
     /// `window/workDoneProgress/cancel` of a client: its own tokens by their told name, the server's as they are.
@@ -223,7 +222,9 @@ impl Core {
             .clients
             .get(&id)
             .and_then(|client| client.instances.first().copied());
-        let Some(instance) = target.and_then(|target| self.instances.get_mut(&target)) else {
+        let Some((target, instance)) =
+            target.and_then(|target| Some((target, self.instances.get(&target)?)))
+        else {
             return;
         };
         let told = instance
@@ -231,19 +232,18 @@ impl Core {
             .iter()
             .find(|(_, entry)| entry.client == id && entry.original == token.token)
             .map(|(told, _)| told.raw().to_owned());
-        let link = instance.link();
         let message = match told {
             Some(told) => Outgoing::splice(&frame.message, &[(token.span.clone(), &told)]),
             None => frame.message.clone().into(),
         };
-        instance.outbox.push(link, message, self.now, out);
+        self.send_to_server(target, message, out);
     }
 
     /// An answer of a server: exactly one for each request, to the one who asked.
     pub(super) fn answer_from_server(
         &mut self,
         target: InstanceId,
-        frame: Frame,
+        frame: &Frame,
         out: &mut Vec<Effect>,
     ) {
         let Some(instance) = self.instances.get_mut(&target) else {
@@ -267,10 +267,10 @@ impl Core {
         }
         match pending.requester.clone() {
             Requester::Client(client, request) => {
-                self.deliver_answer(client, request, pending, &frame, out)
+                self.deliver_answer(client, request, pending, frame, out)
             }
-            Requester::Query(ticket) => self.query_answered(ticket, number, &frame, out),
-            Requester::Initialize => self.server_initialized(target, &frame, out),
+            Requester::Query(ticket) => self.query_answered(ticket, number, frame, out),
+            Requester::Initialize => self.server_initialized(target, frame, out),
             Requester::Shutdown => self.shutdown_answered(target, out),
             Requester::Gone => self.late_answers += 1,
         }
@@ -325,9 +325,7 @@ impl Core {
     pub(super) fn fail_pending(
         &mut self,
         target: InstanceId,
-        code: &str,
-        retryable: bool,
-        text: &str,
+        failure: Failure<'_>,
         out: &mut Vec<Effect>,
     ) {
         let Some(instance) = self.instances.get_mut(&target) else {
@@ -341,11 +339,9 @@ impl Core {
                     if let Some(client) = self.clients.get_mut(&client) {
                         client.requests.remove(&request);
                     }
-                    self.answer_failure(client, &request, code, retryable, text, out);
+                    self.answer_failure(client, &request, failure, out);
                 }
-                Requester::Query(ticket) => {
-                    self.query_lost_server(ticket, code, retryable, text, out)
-                }
+                Requester::Query(ticket) => self.query_lost_server(ticket, failure, out),
                 Requester::Initialize | Requester::Shutdown | Requester::Gone => {}
             }
         }
@@ -371,8 +367,7 @@ impl Core {
 }
 
 /// The message with its edits applied; edits may come in any order and never overlap.
-pub(super) fn spliced(message: &Message, edits: &mut Vec<(Range<usize>, String)>) -> Outgoing {
-    edits.sort_by_key(|(range, _)| range.start);
+pub(super) fn spliced(message: &Message, edits: &[(Range<usize>, String)]) -> Outgoing {
     let edits: Vec<(Range<usize>, &str)> = edits
         .iter()
         .map(|(range, text)| (range.clone(), text.as_str()))

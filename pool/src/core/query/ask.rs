@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lspool_normalize::{LspCode, Operation, Readiness, RpcError};
 
-use super::{CONTENT_MODIFIED, RETRY_PAUSE_MS, SERVER_CANCELLED, Stage, error_text};
+use super::{CONTENT_MODIFIED, Query, RETRY_PAUSE_MS, SERVER_CANCELLED, Stage, error_text};
 use crate::core::Core;
 use crate::core::effect::Effect;
 use crate::core::event::Frame;
@@ -40,9 +40,7 @@ impl Core {
                 };
                 let rule = self.readiness_rule(target);
                 let assessment = instance.readiness.assess(now, &rule.readiness);
-                let ask_at = query
-                    .deadline
-                    .map(|deadline| Tick(deadline.0.saturating_sub(self.reserve(deadline, now))));
+                let ask_at = self.ask_at(query);
                 let indexing = instance.readiness.is_indexing();
                 let found = match (query.readiness, assessment) {
                     (Some(readiness), _) => Some(readiness),
@@ -75,10 +73,17 @@ impl Core {
         }
     }
 
-    /// Milliseconds of a budget that are kept for the question: 5 s or a fifth, whichever is less.
-    pub(super) fn reserve(&self, deadline: Tick, now: Tick) -> u64 {
-        let whole = self.config.limits.query_ms.min(deadline.since(now).max(1));
-        self.config.limits.query_reserve_ms.min(whole / 5)
+    /// When a query is asked whatever the server's readiness: 5 s or a fifth of its budget before its end, whichever
+    /// is less.
+    fn ask_at(&self, query: &Query) -> Option<Tick> {
+        let deadline = query.deadline?;
+        let waiting = query.waiting_since.unwrap_or(self.now);
+        let reserve = self
+            .config
+            .limits
+            .query_reserve_ms
+            .min(deadline.since(waiting) / 5);
+        Some(Tick(deadline.0.saturating_sub(reserve)))
     }
 
     pub(super) fn readiness_rule(&self, target: InstanceId) -> Arc<crate::registry::Definition> {
@@ -138,10 +143,13 @@ impl Core {
         frame: &Frame,
         out: &mut Vec<Effect>,
     ) {
-        let Some(query) = self.queries.get(&ticket) else {
+        let Some(query) = self.queries.get_mut(&ticket) else {
             return;
         };
         let Some(target) = query.instance else { return };
+        if query.is_asking(number) && std::mem::take(&mut query.tainted) {
+            return self.ask_later(ticket, out);
+        }
         let result = frame.message.result_json().unwrap_or("null").to_owned();
         match query.stage {
             Stage::Asking(at) if at == number => {}
@@ -227,10 +235,54 @@ impl Core {
             cancelled: false,
         };
         instance.pending.insert(number, pending);
-        let link = instance.link();
         let message = Message::request(number, operation.method(), &question(operation, prepared));
-        instance.outbox.push(link, message.into(), self.now, out);
+        self.send_to_server(target, message, out);
         number
+    }
+
+    /// Asks a question again after a pause: the server was busy, or its text of the document was another meanwhile.
+    fn ask_later(&mut self, ticket: QueryTicket, out: &mut Vec<Effect>) {
+        let now = self.now;
+        let Some(query) = self.queries.get_mut(&ticket) else {
+            return;
+        };
+        query.retries += 1;
+        query.stage = Stage::Pausing;
+        let (first, longest) = RETRY_PAUSE_MS;
+        let pause = first
+            .saturating_mul(1 << query.retries.saturating_sub(1).min(8))
+            .min(longest);
+        // Queries that were refused together are not asked again together.
+        let jitter = ticket.0 % (pause / 4 + 1);
+        out.push(Effect::SetTimer {
+            timer: Timer::QueryStep(ticket),
+            at: now.after(pause + jitter),
+        });
+    }
+
+    /// Whether a question about a document is in flight.
+    pub(in crate::core) fn asks_about(&self, target: InstanceId, uri: &str) -> bool {
+        self.instances.get(&target).is_some_and(|instance| {
+            instance.queries.iter().any(|ticket| {
+                self.queries
+                    .get(ticket)
+                    .is_some_and(|query| query.asks_about(uri))
+            })
+        })
+    }
+
+    /// The server was given another text of a document: what it answers to questions about it is not about theirs.
+    pub(in crate::core) fn taint_queries(&mut self, target: InstanceId, uri: &str) {
+        let Some(instance) = self.instances.get(&target) else {
+            return;
+        };
+        for ticket in &instance.queries {
+            if let Some(query) = self.queries.get_mut(ticket)
+                && query.asks_about(uri)
+            {
+                query.tainted = true;
+            }
+        }
     }
 
     pub(super) fn query_refused(
@@ -241,7 +293,6 @@ impl Core {
         frame: &Frame,
         out: &mut Vec<Effect>,
     ) {
-        let now = self.now;
         let again = matches!(
             code,
             CONTENT_MODIFIED | SERVER_CANCELLED | crate::core::requests::REQUEST_CANCELLED
@@ -255,19 +306,7 @@ impl Core {
             return;
         };
         if again {
-            query.retries += 1;
-            query.stage = Stage::Pausing;
-            let (first, longest) = RETRY_PAUSE_MS;
-            let pause = first
-                .saturating_mul(1 << query.retries.saturating_sub(1).min(8))
-                .min(longest);
-            // Queries that were refused together are not asked again together.
-            let jitter = ticket.0 % (pause / 4 + 1);
-            let timer = Timer::QueryStep(ticket);
-            return out.push(Effect::SetTimer {
-                timer,
-                at: now.after(pause + jitter),
-            });
+            return self.ask_later(ticket, out);
         }
         let said = frame.message.error_json().unwrap_or("null");
         let message = error_text(said).unwrap_or_else(|| format!("error {code}"));

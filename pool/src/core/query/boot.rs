@@ -43,7 +43,8 @@ impl Core {
         }
     }
 
-    /// The instance that serves a prepared query: one that editors use before one that only queries use.
+    /// The instance that serves a prepared query: one in service before one that starts, then one
+    /// that editors use before one that only queries use.
     pub(super) fn instance_for(&self, prepared: &Prepared) -> Option<InstanceId> {
         let serving = self.instances.values().filter(|instance| {
             instance.admits()
@@ -54,7 +55,7 @@ impl Core {
                     .is_some_and(|definition| definition.id == prepared.definition.id)
         });
         let order =
-            |instance: &&Instance| (instance.clients.is_empty(), !instance.serves(), instance.id);
+            |instance: &&Instance| (!instance.serves(), instance.clients.is_empty(), instance.id);
         serving.min_by_key(order).map(|instance| instance.id)
     }
 
@@ -122,6 +123,8 @@ impl Core {
             }
         }
         self.use_instance(target, out);
+        // With a second user nothing waits for the first one any more.
+        self.unpark_server(target, out);
         self.advance_query(ticket, out);
     }
 

@@ -37,6 +37,7 @@ impl Core {
             }
             return;
         }
+        self.announce_changes(target, &changed, out);
         let mut own_changed = false;
         for document in &changed {
             own_changed |= document.uri == prepared.file_uri;
@@ -59,7 +60,6 @@ impl Core {
             self.leave_instance(ticket, out);
             return;
         }
-        self.announce_changes(target, &changed, out);
         self.hold_for_query(target, &prepared, out);
         let waits = self
             .queries
@@ -93,9 +93,10 @@ impl Core {
             Some((text, version)) => {
                 if let Some(hold) = known.query.as_mut() {
                     hold.file_version.clone_from(version);
+                    hold.text = text.clone();
                 }
                 if known.clients.is_empty() && known.text.id != text.id {
-                    self.switch(target, &document.uri, text.clone(), out);
+                    self.switch(target, &document.uri, text, out);
                 }
             }
             None => {
@@ -116,9 +117,6 @@ impl Core {
         if changed.is_empty() {
             return;
         }
-        let Some(instance) = self.instances.get_mut(&target) else {
-            return;
-        };
         let events: Vec<String> = changed
             .iter()
             .map(|document| {
@@ -127,9 +125,8 @@ impl Core {
             })
             .collect();
         let params = format!(r#"{{"changes":[{}]}}"#, events.join(","));
-        let link = instance.link();
         let message = Message::notification("workspace/didChangeWatchedFiles", &params);
-        instance.outbox.push(link, message.into(), self.now, out);
+        self.send_to_server(target, message, out);
     }
 
     /// Opens the queried document at the server, or switches it to the text on disk.
@@ -140,19 +137,20 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let now = self.now;
+        let text = Text::new(prepared.text.clone());
         let hold = QueryHold {
             path: prepared.file_path.clone(),
+            text: text.clone(),
             file_version: prepared.file_version.clone(),
             last_use: now,
         };
-        let text = Text::new(prepared.text.clone());
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };
         if let Some(document) = instance.documents.get_mut(&prepared.file_uri) {
             document.query = Some(hold);
             if document.text.id != text.id {
-                self.switch(target, &prepared.file_uri, text, out);
+                self.switch(target, &prepared.file_uri, &text, out);
             }
             return;
         }

@@ -7,6 +7,7 @@ use lspool_normalize::{Encoding, LspCode, Readiness, RpcError, UriKey};
 use super::Stage;
 use crate::core::effect::{Effect, Job};
 use crate::core::event::FinishOutcome;
+use crate::core::failure::Failure;
 use crate::core::ids::{ClientId, InstanceId, QueryTicket, Timer};
 use crate::core::instance::Requester;
 use crate::core::{Core, JobOwner};
@@ -148,7 +149,7 @@ impl Core {
             return;
         };
         instance.queries.remove(&ticket);
-        if let Some(uri) = uri {
+        if let Some(uri) = uri.filter(|uri| !self.asks_about(target, uri)) {
             self.show_last_active(target, &uri, out);
         }
         self.unpark_server(target, out);
@@ -189,41 +190,36 @@ impl Core {
     pub(in crate::core) fn query_lost_server(
         &mut self,
         ticket: QueryTicket,
-        code: &str,
-        retryable: bool,
-        text: &str,
+        failure: Failure<'_>,
         out: &mut Vec<Effect>,
     ) {
         let Some(query) = self.queries.get_mut(&ticket) else {
             return;
         };
-        if code == "LSP_CRASHED" && retryable && query.retries == 0 {
-            query.retries += 1;
+        if failure.code == "LSP_CRASHED" && failure.retryable && !query.survived_crash {
+            query.survived_crash = true;
+            query.tainted = false;
             query.stage = Stage::Booting;
             query.readiness = None;
             return;
         }
-        self.fail_query(ticket, code, retryable, text, out);
+        self.fail_query(ticket, failure, out);
     }
 
     pub(in crate::core) fn fail_query(
         &mut self,
         ticket: QueryTicket,
-        code: &str,
-        retryable: bool,
-        text: &str,
+        failure: Failure<'_>,
         out: &mut Vec<Effect>,
     ) {
-        let error = RpcError::failed(code.to_owned(), retryable, text, None);
-        self.finish_query(ticket, Err(Box::new(error)), out);
+        self.finish_query(ticket, Err(Box::new(failure.to_rpc())), out);
     }
 
     /// Fails every query of an instance that cannot serve any more.
     pub(in crate::core) fn fail_queries_of(
         &mut self,
         target: InstanceId,
-        code: &str,
-        text: &str,
+        failure: Failure<'_>,
         out: &mut Vec<Effect>,
     ) {
         let tickets: Vec<QueryTicket> = match self.instances.get(&target) {
@@ -231,7 +227,7 @@ impl Core {
             None => return,
         };
         for ticket in tickets {
-            self.fail_query(ticket, code, false, text, out);
+            self.fail_query(ticket, failure, out);
         }
     }
 
@@ -243,13 +239,7 @@ impl Core {
             .map(|(ticket, _)| *ticket)
             .collect();
         for ticket in tickets {
-            self.fail_query(
-                ticket,
-                "LSP_DISPOSED",
-                false,
-                "the connection was closed",
-                out,
-            );
+            self.fail_query(ticket, Failure::disposed("the connection was closed"), out);
         }
     }
 

@@ -58,8 +58,28 @@ pub(in crate::core) struct Query {
     waited_ms: u64,
     indexing: bool,
     retries: u32,
+    /// Whether the server's text of the document was changed while the question was in flight.
+    tainted: bool,
+    /// Whether it was asked again because its server died.
+    survived_crash: bool,
     /// The answer to `textDocument/references`, while the declaration is asked for.
     references: Option<String>,
+}
+
+impl Query {
+    fn is_asking(&self, number: u64) -> bool {
+        matches!(self.stage, Stage::Asking(at) | Stage::AskingDeclaration(at) if at == number)
+    }
+
+    /// Whether its question about that document is in flight.
+    fn asks_about(&self, uri: &str) -> bool {
+        let asking = matches!(self.stage, Stage::Asking(_) | Stage::AskingDeclaration(_));
+        asking
+            && self
+                .prepared
+                .as_ref()
+                .is_some_and(|prepared| prepared.file_uri == uri)
+    }
 }
 
 impl Core {
@@ -77,7 +97,11 @@ impl Core {
             .values()
             .filter(|query| query.client == client)
             .count();
-        if self.shutting_down || !self.clients.contains_key(&client) {
+        let attached = self
+            .clients
+            .get(&client)
+            .is_some_and(|client| !client.is_closing());
+        if self.shutting_down || !attached {
             let error = RpcError::lsp(LspCode::Disposed, "lspool is ending", None);
             return out.push(Effect::QueryDone {
                 ticket,
@@ -119,6 +143,8 @@ impl Core {
             waited_ms: 0,
             indexing: false,
             retries: 0,
+            tainted: false,
+            survived_crash: false,
             references: None,
         };
         self.queries.insert(ticket, query);
