@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use lspool_testkit::{Client, Exit, Harness, KitError, Leak, MARK_VARIABLE, ScenarioBuilder};
 
 fn failure_of(harness: Harness) -> String {
-    let panic =
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| harness.finish())).unwrap_err();
+    let ending = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| harness.finish()));
+    let panic = ending.expect_err("the leak is found");
     panic.downcast_ref::<String>().cloned().unwrap_or_default()
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const PUBLISH: &str = "textDocument/publishDiagnostics";
 
 fn params(message: &Received) -> Value {
-    message.params().unwrap()
+    message.params().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn progress(step: ProgressStep, percentage: Option<u32>) -> Action {

@@ -48,7 +48,7 @@ fn with_a_short_deadline() {
         "{text}"
     );
     assert!(
-        text.contains("scripted-server"),
+        text.contains("definitionProvider"),
         "the start of what came is in it: {text}"
     );
     assert_eq!(
