@@ -26,9 +26,9 @@ pub(super) struct Evidence {
 
 /// Judges an answer.
 ///
-/// A definition or a hover that is there was found, whatever the index still lacks: without a readiness signal it counts
-/// as complete. References and implementations are sets, of which a part says nothing about the rest, and an empty
-/// answer proves nothing without a signal.
+/// A hover that is there was found, whatever the index still lacks: without a readiness signal it counts as complete.
+/// References and implementations are sets, of which a part says nothing about the rest; a definition may be the
+/// declaration for as long as the index lacks the other file; and an empty answer proves nothing without a signal.
 pub(super) fn judge(evidence: Evidence) -> Judged {
     let (completeness, reason) = Completeness::judge(
         evidence.readiness,
@@ -36,11 +36,8 @@ pub(super) fn judge(evidence: Evidence) -> Judged {
         evidence.indexing,
         evidence.truncated,
     );
-    let names_one_thing = matches!(
-        evidence.operation,
-        Operation::GoToDefinition | Operation::Hover
-    );
-    if completeness == Completeness::Unknown && names_one_thing && !evidence.is_empty {
+    let needs_no_index = evidence.operation == Operation::Hover;
+    if completeness == Completeness::Unknown && needs_no_index && !evidence.is_empty {
         return Judged {
             completeness: Completeness::Complete,
             reason: None,
@@ -95,10 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_signal_what_was_found_is_complete_where_one_thing_was_asked_for() {
+    fn without_a_signal_what_was_found_is_complete_where_no_index_is_needed() {
         assert_eq!(
             judged(Operation::GoToDefinition, Readiness::Settled, false).0,
-            Completeness::Complete
+            Completeness::Unknown
         );
         assert_eq!(
             judged(Operation::Hover, Readiness::NotWaited, false).0,

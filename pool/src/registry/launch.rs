@@ -63,7 +63,8 @@ pub struct LaunchInput<'a> {
 pub struct LaunchFacts {
     /// The program, absolute.
     pub executable: PathBuf,
-    /// The digest of each part, by the part's name: `executable`, `arguments`, `initializationOptions`, `scrub`, and
+    /// The digest of each part, by the part's name: `executable`, `arguments`, `initializationOptions`, `scrub`
+    /// where it took anything away, and
     /// `variable NAME` for each variable that is set.
     pub parts: BTreeMap<String, u128>,
     /// The digest of all parts.
@@ -149,7 +150,9 @@ impl LaunchFacts {
         );
         parts.insert("arguments".to_owned(), arguments_digest(input.argv));
         parts.insert("initializationOptions".to_owned(), input.options_digest);
-        parts.insert("scrub".to_owned(), u128::from(input.scrub));
+        if input.scrub && takes_anything(input.environment, &environment) {
+            parts.insert("scrub".to_owned(), 1);
+        }
         for (name, value) in environment
             .iter()
             .filter(|(name, _)| distinguishes(name, input.identity_env))
@@ -175,6 +178,14 @@ impl LaunchFacts {
             .min()
             .map(String::as_str)
     }
+}
+
+/// Whether the scrub makes a difference to the server. lspool's own variables are none of a server's business, so their
+/// absence does not count.
+fn takes_anything(whole: &Environment, scrubbed: &Environment) -> bool {
+    whole
+        .iter()
+        .any(|(name, _)| scrubbed.get(name).is_none() && !name.as_bytes().starts_with(b"LSPOOL_"))
 }
 
 /// The program counts by its name (one file may be several programs), not by the folder that it was named with.
