@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lspool_normalize::{QueryRequest, QueryResult, RpcError};
-use lspool_world::ProcessHandle;
+use lspool_world::{ProcessHandle, TreeMarker};
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -504,7 +504,7 @@ impl Driver {
         let grace = Duration::from_millis(self.options.grace_ms);
         let spec = process::spec(
             launch,
-            self.options.marker.clone(),
+            self.tree_marker(),
             grace,
             CancellationToken::new(),
         );
@@ -516,6 +516,12 @@ impl Driver {
             self.inputs.clone(),
         );
         self.tasks.spawn(start);
+    }
+
+    /// A marker of its own for each tree: what carries it ends with the tree, and never with another.
+    fn tree_marker(&self) -> Option<TreeMarker> {
+        let owner = self.options.marker.as_ref()?;
+        Some(TreeMarker::unique(owner.name.clone(), &owner.value.to_string_lossy()))
     }
 
     fn process_started(

@@ -43,7 +43,7 @@ pub struct PoolOptions {
     pub core: Arc<CoreConfig>,
     /// The largest body that is taken from any peer, in bytes.
     pub max_body: usize,
-    /// The variable that marks the pool's processes.
+    /// The variable that marks the pool's processes, and its owner; each tree's value is `OWNER.N`.
     pub marker: Option<TreeMarker>,
     /// Milliseconds between SIGTERM and SIGKILL for a server.
     pub grace_ms: u64,
