@@ -196,10 +196,7 @@ fn resolved<'path>(segments: impl Iterator<Item = &'path [u8]>, fixed: usize) ->
     for segment in segments {
         match segment {
             b"" | b"." => {}
-            b".." if kept.len() > fixed => {
-                kept.pop();
-            }
-            b".." => {}
+            b".." => kept.truncate(fixed.max(kept.len().saturating_sub(1)).min(kept.len())),
             _ => kept.push(segment),
         }
     }
@@ -207,13 +204,15 @@ fn resolved<'path>(segments: impl Iterator<Item = &'path [u8]>, fixed: usize) ->
 }
 
 fn joined(segments: &[&[u8]]) -> Vec<u8> {
-    if segments.is_empty() {
-        return b"/".to_vec();
+    let mut path = Vec::new();
+    for segment in segments {
+        path.push(b'/');
+        path.extend_from_slice(segment);
     }
-    segments
-        .iter()
-        .flat_map(|segment| [b"/".as_slice(), segment].concat())
-        .collect()
+    if path.is_empty() {
+        path.push(b'/');
+    }
+    path
 }
 
 #[cfg(test)]
