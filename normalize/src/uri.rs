@@ -196,7 +196,7 @@ fn resolved<'path>(segments: impl Iterator<Item = &'path [u8]>, fixed: usize) ->
     for segment in segments {
         match segment {
             b"" | b"." => {}
-            b".." => kept.truncate(fixed.max(kept.len().saturating_sub(1)).min(kept.len())),
+            b".." => kept.truncate(fixed.max(kept.len().saturating_sub(1))),
             _ => kept.push(segment),
         }
     }
