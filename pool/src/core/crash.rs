@@ -10,7 +10,7 @@ use super::client::Asked;
 use super::effect::Effect;
 use super::event::ExitReport;
 use super::failure::Failure;
-use super::ids::{Generation, InstanceId, InstanceTimer, Timer};
+use super::ids::{Generation, InstanceId, InstanceTimer, Link, Timer};
 use super::instance::{Ask, Phase};
 use super::outbox::Outbox;
 use super::readiness::Readiness;
@@ -33,15 +33,31 @@ impl Core {
         instance.exited = true;
         instance.last_exit = Some(report.outcome.clone());
         let ended = format!("{} ended with {}", instance.server, report.outcome);
+        // What a program that is no language server has to say may stand on either stream.
+        let printed = instance.printed.take().unwrap_or_default();
+        let said = format!("{printed}\n{}", report.stderr);
         match instance.phase {
             Phase::ShuttingDown | Phase::Exiting => self.terminate(target, out),
             Phase::Starting | Phase::Initializing => {
-                let text = with_stderr(&format!("{ended} before it answered initialize"), report);
+                let text = quoting(&format!("{ended} before it answered initialize"), &said);
                 self.start_lost(target, Failure::lasting("LSP_START_FAILED", &text), 1, out);
             }
-            Phase::Ready => self.crashed(target, &with_stderr(&ended, report), out),
+            Phase::Ready => self.crashed(target, &quoting(&ended, &report.stderr), out),
             // Its loss is known already.
             Phase::Restarting | Phase::Terminating => {}
+        }
+    }
+
+    /// Keeps what a server that never was in service printed outside of any message.
+    pub(super) fn note_printed(&mut self, link: Link, sample: String) {
+        let Link::Server(target, generation) = link else {
+            return;
+        };
+        let instance = self.instances.get_mut(&target);
+        if let Some(instance) =
+            instance.filter(|it| it.generation == generation && !it.ever_ready)
+        {
+            instance.printed = Some(sample);
         }
     }
 
@@ -200,11 +216,9 @@ impl Core {
     }
 }
 
-fn with_stderr(text: &str, report: &ExitReport) -> String {
-    let tail = report.stderr.trim();
-    if tail.is_empty() {
-        text.to_owned()
-    } else {
-        format!("{text}; it said: {tail}")
+fn quoting(text: &str, said: &str) -> String {
+    match said.trim() {
+        "" => text.to_owned(),
+        said => format!("{text}; it said: {said}"),
     }
 }

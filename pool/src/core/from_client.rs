@@ -314,6 +314,7 @@ impl Core {
                     sample,
                     "bytes outside any message were skipped"
                 );
+                self.note_printed(link, sample);
             }
             (
                 Link::Client(id),

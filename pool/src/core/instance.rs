@@ -214,6 +214,8 @@ pub(super) struct Instance {
     pub(super) crashes: VecDeque<Tick>,
     pub(super) restarts: u64,
     pub(super) last_exit: Option<String>,
+    /// What it printed outside of any message before it was in service.
+    pub(super) printed: Option<String>,
     /// The last settings pushed by a client: digest and message.
     pub(super) configuration: Option<(u128, Message)>,
     pub(super) started_at: Tick,
@@ -278,6 +280,7 @@ impl Instance {
             crashes: VecDeque::new(),
             restarts: 0,
             last_exit: None,
+            printed: None,
             configuration: None,
             started_at: now,
             pid: None,

@@ -85,15 +85,7 @@ impl Reader {
                     self.take_body(body, std::mem::take(&mut credit)).await?
                 }
                 Ok(Some(FrameItem::Skipped { total, sample })) => {
-                    let sample = String::from_utf8_lossy(&sample).into_owned();
-                    self.fault(
-                        FrameFault::Skipped {
-                            total: total as u64,
-                            sample,
-                        },
-                        0,
-                    )
-                    .await?;
+                    self.skipped(total, &sample).await?;
                 }
                 Ok(Some(FrameItem::TooLarge { length, head })) => {
                     let peek = Peek::new(&head);
@@ -106,12 +98,30 @@ impl Reader {
                     self.fault(fault, std::mem::take(&mut credit)).await?;
                 }
                 Ok(None) => match self.input.read_buf(framer.buffer()).await {
-                    Ok(0) => return Some("end of input".to_owned()),
+                    Ok(0) => return self.at_end_of_input(&mut framer).await,
                     Ok(_) => {}
                     Err(error) => return Some(error.to_string()),
                 },
                 Err(error) => return Some(error.to_string()),
             }
+        }
+    }
+
+    async fn skipped(&mut self, total: usize, sample: &[u8]) -> Option<()> {
+        let sample = String::from_utf8_lossy(sample).into_owned();
+        let total = total as u64;
+        self.fault(FrameFault::Skipped { total, sample }, 0).await
+    }
+
+    /// What a peer printed last and what is missing of its last frame.
+    async fn at_end_of_input(&mut self, framer: &mut Framer) -> Option<String> {
+        match framer.finish() {
+            Ok(Some(FrameItem::Skipped { total, sample })) => {
+                self.skipped(total, &sample).await?;
+                Some("end of input".to_owned())
+            }
+            Ok(_) => Some("end of input".to_owned()),
+            Err(error) => Some(error.to_string()),
         }
     }
 
@@ -131,7 +141,12 @@ impl Reader {
     }
 
     async fn take_message(&mut self, body: Bytes, credit: u32) -> Option<()> {
-        match Message::parse(body) {
+        // A client's broken body must not reach a server that others use; a server's harms only its reader.
+        let parsed = match self.link {
+            Link::Client(_) => Message::parse_whole(body),
+            Link::Server(..) => Message::parse(body),
+        };
+        match parsed {
             Ok(message) => {
                 let decoded = self.edge.decode(&message);
                 let frame = Frame {
