@@ -1,0 +1,11 @@
+//! The sans-I/O core, rule by rule: events in, effects out, no clock and no task.
+
+mod documents;
+mod ending;
+mod handshake;
+mod pressure;
+mod property;
+mod queries;
+mod requests;
+mod rig;
+mod server_messages;
