@@ -3,14 +3,14 @@
 //! A file is validated whole and in force whole: with one fault in it the defaults stand, and whoever attaches is told
 //! file, line and key.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use lspool_pool::registry::{ConfigError, Registry};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::defaults::{self, MAX_DURATION_MS};
-use crate::local::config_file;
+use crate::local::{Places, config_file};
 
 /// What is in force: the defaults, changed by a configuration file.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) registry: Registry,
     /// The numbers.
     pub(crate) numbers: Numbers,
+    /// Folders with servers that lspool installed.
+    pub(crate) installs: Vec<PathBuf>,
     /// Why the file is not in force, for people.
     pub(crate) complaint: Option<String>,
 }
@@ -114,20 +116,23 @@ impl Default for Numbers {
 
 impl Settings {
     /// The settings by this file; without one, or with one that is refused, the defaults.
-    pub(crate) fn load(path: Option<&Path>) -> Self {
+    pub(crate) fn load(places: &Places) -> Self {
         let defaults = Self {
             registry: Registry::builtin(),
             numbers: Numbers::default(),
+            installs: places.installs().into_iter().collect(),
             complaint: None,
         };
-        let Some(path) = path else { return defaults };
+        let Some(path) = places.config.as_deref() else {
+            return defaults;
+        };
         match config_file::read(path) {
             Ok(None) => defaults,
             Ok(Some(text)) => match parse(&text, &path.display().to_string()) {
                 Ok((registry, numbers)) => Self {
                     registry,
                     numbers,
-                    complaint: None,
+                    ..defaults
                 },
                 Err(error) => Self {
                     complaint: Some(format!(
@@ -222,9 +227,8 @@ impl Source<'_> {
     fn invalid(&self, offset: usize, key: &str, problem: &str) -> ConfigError {
         ConfigError::Invalid {
             origin: self.origin.to_owned(),
-            line: self.text.as_bytes()[..offset.min(self.text.len())]
-                .iter()
-                .filter(|byte| **byte == b'\n')
+            line: self.text[..self.text.floor_char_boundary(offset)]
+                .matches('\n')
                 .count()
                 + 1,
             key: key.to_owned(),
@@ -293,7 +297,10 @@ mod tests {
         let path = folder.path().join("config.toml");
         #[expect(clippy::disallowed_methods, reason = "a test makes its file")]
         std::fs::write(&path, "[idle]\ndaemon_ms = 5\nother = 1\n").unwrap();
-        let settings = Settings::load(Some(&path));
+        let settings = Settings::load(&Places {
+            config: Some(path),
+            ..Places::default()
+        });
         assert_eq!(settings.numbers, Numbers::default());
         assert!(settings.complaint.unwrap().starts_with("CONFIG_INVALID: "));
     }

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use lspool_pool::core::CoreLimits;
+
 /// The protocol version of the socket; part of the socket's name and of every hello.
 pub(crate) const SOCKET_PROTOCOL: u32 = 1;
 
@@ -90,3 +92,28 @@ pub(crate) const MAX_LOCATIONS: u32 = 10_000;
 
 /// The highest `contextLines` of a query.
 pub(crate) const MAX_CONTEXT_LINES: u32 = 50;
+
+/// Milliseconds between SIGTERM and SIGKILL for a server.
+pub(crate) const TERMINATE_GRACE_MS: u64 = 2_000;
+
+/// What the pool's core is told, before the configuration file.
+pub(crate) const CORE_LIMITS: CoreLimits = CoreLimits {
+    outbox_bytes: OUTBOX_BYTES as usize,
+    retained_bytes: RETAINED_BYTES as usize,
+    instance_idle_ms: IDLE_INSTANCE.as_millis() as u64,
+    shutdown_ms: 2_000,
+    exit_ms: 1_000,
+    startup_ms: 60_000,
+    stall_ms: 2_000,
+    hung_ms: 30_000,
+    crash_budget: 5,
+    crash_window_ms: 180_000,
+    restart_pause_ms: 500,
+    restart_pause_max_ms: 30_000,
+    query_ms: 60_000,
+    query_reserve_ms: 5_000,
+    queries_per_client: MAX_QUERIES,
+    queries_in_flight: 4,
+    query_documents: 64,
+    query_document_bytes: 64_000_000,
+};

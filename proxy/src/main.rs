@@ -33,15 +33,15 @@ fn main() -> ExitCode {
                 .and_then(|pid| pid.to_str())
                 .and_then(|pid| pid.parse().ok());
             match guardian {
-                Some(guardian) => run_guarded(guardian, rest),
+                Some(guardian) => run_guarded(guardian, &rest),
                 None => ExitCode::from(cli::code::USAGE),
             }
         }
-        _ => cli::run(arguments, None),
+        _ => cli::run(&arguments, None),
     }
 }
 
-fn run_guarded(guardian: u32, arguments: Vec<OsString>) -> ExitCode {
+fn run_guarded(guardian: u32, arguments: &[OsString]) -> ExitCode {
     guardian::accept_guard(guardian);
     if arguments
         .first()

@@ -110,7 +110,7 @@ pub(crate) mod code {
 }
 
 /// Runs the command line. `guardian` is the process id of this process's guardian, if it has one.
-pub(crate) fn run(arguments: Vec<OsString>, guardian: Option<u32>) -> ExitCode {
+pub(crate) fn run(arguments: &[OsString], guardian: Option<u32>) -> ExitCode {
     let cli = Cli::parse_from(std::iter::once("lspool".into()).chain(arguments.iter().cloned()));
     if cli.version {
         return version();
@@ -124,9 +124,9 @@ pub(crate) fn run(arguments: Vec<OsString>, guardian: Option<u32>) -> ExitCode {
     match guardian {
         // This process becomes the guardian of one that does the work.
         None if is_foreground_daemon || (cli.no_daemon && needs_session) => {
-            guardian::guard(&arguments, is_foreground_daemon)
+            guardian::guard(arguments, is_foreground_daemon)
         }
-        None if needs_session => match how_to_attach(&arguments) {
+        None if needs_session => match how_to_attach(arguments) {
             Ok(how) => dispatch(cli, how, None),
             Err(code) => code,
         },
@@ -153,7 +153,7 @@ fn how_to_attach(arguments: &[OsString]) -> Result<How, ExitCode> {
 fn dispatch(cli: Cli, how: How, guardian: Option<u32>) -> ExitCode {
     match cli.command {
         None if cli.server.is_empty() => {
-            let _ = print_usage();
+            print_usage();
             ExitCode::from(code::USAGE)
         }
         None => attach(shim::server_face(cli.server), how),
@@ -218,10 +218,9 @@ fn printed(text: &str, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn print_usage() -> std::io::Result<()> {
+fn print_usage() {
     let help = Cli::command().render_help();
     complain(&help.to_string());
-    Ok(())
 }
 
 fn usage(message: &str) -> ExitCode {

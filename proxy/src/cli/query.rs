@@ -25,7 +25,7 @@ pub(super) struct QueryArgs {
     /// What to ask.
     #[arg(value_enum)]
     operation: OperationName,
-    /// FILE:LINE:COLUMN, counted from 1; with `--symbol` FILE or FILE:LINE.
+    /// `FILE:LINE:COLUMN`, counted from 1; with `--symbol` also `FILE` or `FILE:LINE`.
     #[arg(value_name = "FILE:LINE:COL")]
     place: OsString,
     /// Ask about the symbol of this name, on or near the line, or where it stands only once in the file.
@@ -144,35 +144,7 @@ fn code_of(error: &RpcError) -> u8 {
 }
 
 fn request(arguments: &QueryArgs) -> Result<QueryRequest, String> {
-    let (file, target) = match &arguments.symbol {
-        Some(name) => {
-            let (file, line) = split_number(&arguments.place);
-            let target = QueryTarget::Symbol {
-                name: name.clone(),
-                line: line.map(|line| zero_based(line, "line")).transpose()?,
-                occurrence: None,
-            };
-            (file, target)
-        }
-        None => {
-            let (rest, column) = split_number(&arguments.place);
-            let (file, line) = split_number(rest);
-            let (Some(line), Some(column)) = (line, column) else {
-                return Err(format!(
-                    "{} has no position; write FILE:LINE:COLUMN, or name a symbol with --symbol",
-                    arguments.place.display()
-                ));
-            };
-            let position = Position::new(zero_based(line, "line")?, zero_based(column, "column")?);
-            (
-                file,
-                QueryTarget::Position {
-                    position,
-                    token: None,
-                },
-            )
-        }
-    };
+    let (file, target) = target(arguments)?;
     if file.is_empty() {
         return Err("the file is missing before the position".to_owned());
     }
@@ -190,6 +162,31 @@ fn request(arguments: &QueryArgs) -> Result<QueryRequest, String> {
         columns: Some(arguments.columns),
         work_done_token: None,
     })
+}
+
+/// The file and what is asked about in it.
+fn target(arguments: &QueryArgs) -> Result<(&OsStr, QueryTarget), String> {
+    let (rest, last) = split_number(&arguments.place);
+    if let Some(name) = &arguments.symbol {
+        let target = QueryTarget::Symbol {
+            name: name.clone(),
+            line: last.map(|line| zero_based(line, "line")).transpose()?,
+            occurrence: None,
+        };
+        return Ok((rest, target));
+    }
+    let (file, line) = split_number(rest);
+    let (Some(line), Some(column)) = (line, last) else {
+        return Err(format!(
+            "{} has no position; write FILE:LINE:COLUMN, or name a symbol with --symbol",
+            arguments.place.display()
+        ));
+    };
+    let target = QueryTarget::Position {
+        position: Position::new(zero_based(line, "line")?, zero_based(column, "column")?),
+        token: None,
+    };
+    Ok((file, target))
 }
 
 /// Splits a number off the end, behind a colon.

@@ -218,11 +218,11 @@ mod tests {
     #[test]
     fn a_healthy_status_fits_a_hundred_columns() {
         let text = render(&status(&[instance()]));
-        expect![[r#"
+        expect![[r"
             daemon 0.1.0  process 4711  up 1m01s
             i1 rust-analyzer  …s/a-project-with-a-rather-long-name/backend  ready  2 clients  up 1h02m  1234 MB
             attached: nvim  process 12  server  rust-analyzer
-        "#]]
+        "]]
         .assert_eq(&text);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
     }

@@ -21,9 +21,10 @@ use crate::defaults::{
     FAREWELL_TIMEOUT, HELLO_TIMEOUT, MAX_NOTICE_BYTES, NOTICE_QUEUE, SOCKET_PROTOCOL,
 };
 use crate::hello::descriptors::{self, ReceivedHello};
-use crate::hello::{Hello, HelloFace, RefusalCode, Reply};
+use crate::hello::{Hello, HelloFace, OsText, RefusalCode, Reply};
 use crate::local::processes;
 use crate::serve::Session;
+use lspool_pool::Notice;
 
 /// Why a connection got no session.
 struct Refusal {
@@ -99,7 +100,7 @@ async fn receive(control: &UnixStream) -> Result<Option<(Hello, Vec<OwnedFd>, u3
     check_protocol(&body)?;
     let hello = Hello::decode(&body)
         .map_err(|error| Refusal::new(RefusalCode::HelloInvalid, error.to_string()))?;
-    let pid = peer.pid().map_or(hello.pid, |pid| pid as u32);
+    let pid = peer.pid().map_or(hello.pid, i32::cast_unsigned);
     Ok(Some((hello, descriptors, pid)))
 }
 
@@ -136,9 +137,18 @@ async fn dispatch(
     if let HelloFace::Stop { force } = hello.face {
         return stop(control, host, force).await;
     }
+    if let HelloFace::Harness {
+        world: Some(world), ..
+    } = &hello.face
+        && world != "local"
+    {
+        let message = format!("there is no world {world}; this lspool has `local`");
+        return Err(Refusal::new(RefusalCode::WorldUnsupported, message));
+    }
     let gone = CancellationToken::new();
     let (input, output) = open_streams(descriptors, &gone)?;
-    let registration = match host.register(describe(&hello, peer)) {
+    let who = describe(&hello, peer);
+    let registration = match host.register(who.clone()) {
         Ok(registration) => registration,
         Err(NotRegistered::Leaving) => return Ok(()),
         Err(NotRegistered::Full) => {
@@ -158,7 +168,14 @@ async fn dispatch(
     if control.write_all(&accepted.encode()).await.is_err() {
         return Ok(());
     }
-    run_session(control, host, hello, peer, input, output, &gone).await;
+    run_session(
+        control,
+        host,
+        (hello, peer, who.name),
+        (input, output),
+        &gone,
+    )
+    .await;
     drop(registration);
     Ok(())
 }
@@ -183,17 +200,15 @@ fn open_streams(
 async fn run_session(
     control: &mut UnixStream,
     host: &Arc<Host>,
-    hello: Hello,
-    peer: u32,
-    input: Input,
-    output: Output,
+    (hello, peer, name): (Hello, u32, String),
+    (input, output): (Input, Output),
     gone: &CancellationToken,
 ) {
     let (control_input, control_output) = control.split();
     let (notices, lines) = mpsc::channel(NOTICE_QUEUE);
     if let Some(complaint) = &host.settings.complaint {
         // The queue is empty, so there is room.
-        let _ = notices.try_send(complaint.clone());
+        let _ = notices.try_send(Notice(complaint.clone()));
     }
     let over = CancellationToken::new();
     let session = async {
@@ -204,6 +219,7 @@ async fn run_session(
                 Session {
                     hello,
                     peer,
+                    name,
                     input,
                     output,
                     notices,
@@ -227,7 +243,7 @@ async fn run_session(
 /// Writes the person's lines until the session is over; the half comes back unless a line could not be finished.
 async fn send_notices<'a>(
     mut control: WriteHalf<'a>,
-    mut lines: mpsc::Receiver<String>,
+    mut lines: mpsc::Receiver<Notice>,
     over: &CancellationToken,
 ) -> Option<WriteHalf<'a>> {
     loop {
@@ -236,7 +252,7 @@ async fn send_notices<'a>(
             line = lines.recv() => line,
             () = over.cancelled() => None,
         };
-        let Some(mut text) = line else { break };
+        let Some(Notice(mut text)) = line else { break };
         text.truncate(text.floor_char_boundary(MAX_NOTICE_BYTES));
         let line = Reply::Notice { text }.encode();
         // A face that is stopped does not read; once its session is over it has a moment to take this line.
@@ -275,21 +291,8 @@ async fn watch_control(
 }
 
 async fn stop(control: &mut UnixStream, host: &Host, force: bool) -> Result<(), Refusal> {
-    let editors: Vec<String> = host
-        .attached()
-        .into_iter()
-        .filter(|attached| attached.face == "server")
-        .map(|attached| format!("{} (process {})", attached.name, attached.pid))
-        .collect();
-    if !force && !editors.is_empty() {
-        return Err(Refusal::new(
-            RefusalCode::EditorsAttached,
-            format!(
-                "editors are attached: {}; `lspool stop --force` ends the daemon all the same",
-                editors.join(", ")
-            ),
-        ));
-    }
+    host.may_stop(force)
+        .map_err(|message| Refusal::new(RefusalCode::EditorsAttached, message))?;
     host.leave();
     host.ended().await;
     let _ = timeout(
@@ -302,11 +305,12 @@ async fn stop(control: &mut UnixStream, host: &Host, force: bool) -> Result<(), 
 
 fn describe(hello: &Hello, peer: u32) -> Attached {
     let (face, program) = match &hello.face {
-        HelloFace::Server { argv } => ("server", argv.first().map(|program| program.to_lossy())),
+        HelloFace::Server { argv } => ("server", argv.first().map(OsText::to_lossy)),
         HelloFace::Harness { .. } => ("connect", None),
         HelloFace::Stop { .. } => ("stop", None),
     };
-    let starter = processes::read(peer as i32).map_or(peer as i32, |process| process.parent);
+    let starter =
+        processes::read(peer.cast_signed()).map_or(peer.cast_signed(), |process| process.parent);
     Attached {
         pid: peer,
         name: processes::name(starter).unwrap_or_else(|| "unknown".to_owned()),

@@ -5,18 +5,22 @@
 //! turned away before its acknowledgement, so that its face can go elsewhere without having lost a byte.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::config::Settings;
 use crate::defaults::{ORPHANED_GRACE, SWEEP_TIMEOUT};
 use crate::guardian::marker::TreeMarker;
 use crate::guardian::{is_guardian_gone, sweep};
 use crate::serve::Serving;
+
+/// How long an answer that is about to be written has before the pool ends under it.
+const ANSWER_TIME: Duration = Duration::from_millis(100);
 
 /// Who is attached, as `status` shows it.
 #[derive(Clone, Debug, Serialize)]
@@ -54,6 +58,7 @@ pub(crate) struct Host {
     activity: watch::Sender<u64>,
     leaving: CancellationToken,
     ended: CancellationToken,
+    tasks: TaskTracker,
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +89,7 @@ impl Host {
             activity: watch::Sender::new(0),
             leaving: CancellationToken::new(),
             ended: CancellationToken::new(),
+            tasks: TaskTracker::new(),
         }
     }
 
@@ -113,6 +119,32 @@ impl Host {
     pub(crate) fn leave(&self) {
         self.state().leaving = true;
         self.leaving.cancel();
+    }
+
+    /// Whether the host may be told to leave: not while editors are attached, unless forced. The error names them.
+    pub(crate) fn may_stop(&self, force: bool) -> Result<(), String> {
+        let editors: Vec<String> = self
+            .attached()
+            .into_iter()
+            .filter(|attached| attached.face == "server")
+            .map(|attached| format!("{} (process {})", attached.name, attached.pid))
+            .collect();
+        if force || editors.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "editors are attached: {}; `lspool stop --force` ends the daemon all the same",
+            editors.join(", ")
+        ))
+    }
+
+    /// Decides to leave once the answer to the one who asked has had the time to be written.
+    pub(crate) fn leave_after_answer(self: &Arc<Self>) {
+        let host = Arc::clone(self);
+        self.tasks.spawn(async move {
+            tokio::time::sleep(ANSWER_TIME).await;
+            host.leave();
+        });
     }
 
     /// Resolves when the host has decided to leave.
@@ -155,6 +187,8 @@ impl Host {
         if let Err(error) = &outcome {
             tracing::error!(%error, "the end ladder failed");
         }
+        self.tasks.close();
+        self.tasks.wait().await;
         self.ended.cancel();
         outcome
     }

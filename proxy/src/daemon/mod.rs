@@ -6,7 +6,7 @@
 mod connection;
 pub(crate) mod host;
 mod signals;
-mod streams;
+pub(crate) mod streams;
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -102,7 +102,7 @@ fn start_and_serve(
         tracing::warn!(processes = swept, "ended what a dead daemon had left");
     }
     let runtime = build_runtime().map_err(|error| error.to_string())?;
-    let settings = Settings::load(places.config.as_deref());
+    let settings = Settings::load(places);
     let outcome = runtime.block_on(async {
         let signals = EndSignals::listen().map_err(|error| error.to_string())?;
         let listener = folder
@@ -169,7 +169,7 @@ async fn accept(host: &Arc<Host>, listener: &UnixListener, connections: &TaskTra
     loop {
         match listener.accept().await {
             Ok((control, _)) => {
-                drop(connections.spawn(connection::serve(control, Arc::clone(host))))
+                drop(connections.spawn(connection::serve(control, Arc::clone(host))));
             }
             Err(error) => {
                 tracing::error!(%error, "a connection could not be accepted");
@@ -197,7 +197,7 @@ pub(crate) fn serve_in_process(
 ) -> io::Result<JoinHandle<()>> {
     let places = Places::from_environment();
     log::start(places.log_folder().as_deref());
-    let settings = Settings::load(places.config.as_deref());
+    let settings = Settings::load(&places);
     let runtime = build_runtime()?;
     std::thread::Builder::new()
         .name("pool".to_owned())

@@ -79,7 +79,7 @@ pub(crate) struct Attachment {
 impl Attachment {
     /// Opens a session for this face, with this process's working directory, environment and mask.
     pub(crate) fn open(face: HelloFace, how: How) -> Result<Self, AttachError> {
-        let hello = own_hello(face)?;
+        let hello = own_hello(face);
         for _ in 0..START_ATTEMPTS {
             let (control, in_process) = reach(how)?;
             match Self::attach(control, &hello)? {
@@ -143,7 +143,7 @@ impl Attachment {
 
 /// Asks the running daemon to end, and waits until it has.
 pub(crate) fn stop_daemon(force: bool) -> Result<(), AttachError> {
-    let hello = own_hello(HelloFace::Stop { force })?;
+    let hello = own_hello(HelloFace::Stop { force });
     let folder = RuntimeFolder::open(&Places::from_environment())?;
     let Some(mut control) = folder.connect()? else {
         return Err(AttachError::NotRunning);
@@ -169,10 +169,10 @@ pub(crate) fn read_reply(control: &mut BufReader<UnixStream>) -> io::Result<Opti
         .map_err(io::Error::from)
 }
 
-fn own_hello(face: HelloFace) -> Result<Hello, AttachError> {
+fn own_hello(face: HelloFace) -> Hello {
     // A removed working directory is no reason to fail; nothing relative can be named then.
     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    Ok(Hello {
+    Hello {
         protocol: SOCKET_PROTOCOL,
         face,
         cwd: OsText::from(cwd.as_path()),
@@ -181,7 +181,7 @@ fn own_hello(face: HelloFace) -> Result<Hello, AttachError> {
             .collect(),
         umask: crate::standard_streams::file_mask(),
         pid: std::process::id(),
-    })
+    }
 }
 
 fn reach(how: How) -> Result<(UnixStream, Option<JoinHandle<()>>), AttachError> {

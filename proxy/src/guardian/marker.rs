@@ -2,7 +2,8 @@
 //! guardian are gone.
 //!
 //! It names both with their start times, and the pid namespace in which those numbers mean something, so that a tree is
-//! called abandoned only when its two owners are certainly dead.
+//! called abandoned only when its two owners are certainly dead. The world adds a number to the value for each tree of
+//! the daemon, which is read over here: it does not change whose tree it is.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,8 +30,8 @@ impl TreeMarker {
     pub(crate) fn own(guardian: u32) -> Option<Self> {
         Some(Self {
             namespace: processes::pid_namespace()?,
-            guardian: Owner::of(guardian as i32)?,
-            daemon: Owner::of(std::process::id() as i32)?,
+            guardian: Owner::of(guardian.cast_signed())?,
+            daemon: Owner::of(std::process::id().cast_signed())?,
         })
     }
 
@@ -69,7 +70,8 @@ impl FromStr for TreeMarker {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let owner = |text: &str| {
-            let (pid, started) = text.split_once('.').ok_or(())?;
+            let mut numbers = text.split('.');
+            let (pid, started) = (numbers.next().ok_or(())?, numbers.next().ok_or(())?);
             Ok::<_, ()>(Owner {
                 pid: pid.parse().map_err(|_| ())?,
                 started: started.parse().map_err(|_| ())?,
@@ -121,6 +123,12 @@ mod tests {
             let owner = |at: usize| Owner { pid: pids[at], started: starts[at] };
             let marker = TreeMarker { namespace, guardian: owner(0), daemon: owner(1) };
             prop_assert_eq!(marker.to_string().parse::<TreeMarker>(), Ok(marker));
+        }
+
+        #[test]
+        fn a_trees_own_number_does_not_change_its_owners(number: u64) {
+            let own = TreeMarker::own(std::process::id()).unwrap();
+            prop_assert_eq!(format!("{own}.{number}").parse::<TreeMarker>(), Ok(own));
         }
 
         #[test]

@@ -92,7 +92,7 @@ pub(crate) fn accept_guard(guardian: u32) {
 
 /// Whether the guardian of this process has died.
 pub(crate) fn is_guardian_gone(guardian: u32) -> bool {
-    getppid().as_raw() != guardian as i32
+    getppid().as_raw() != guardian.cast_signed()
 }
 
 struct Guardian {
@@ -114,7 +114,7 @@ impl Guardian {
         // The pipes of the session, and the one that says that the daemon is ready, must end with the guarded process.
         standard_streams::silence_input_and_output()?;
         Ok(Self {
-            child: Pid::from_raw(child.id() as i32),
+            child: Pid::from_raw(child.id().cast_signed()),
             signals,
         })
     }
@@ -137,7 +137,9 @@ impl Guardian {
     fn reap_until_child(&self) -> Option<u8> {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) if pid == self.child => return Some(code as u8),
+                Ok(WaitStatus::Exited(pid, code)) if pid == self.child => {
+                    return Some(code.to_le_bytes()[0]);
+                }
                 Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.child => {
                     return Some(128 + signal as u8);
                 }
@@ -153,7 +155,7 @@ impl Guardian {
         while let Ok(Some(info)) = self.signals.read_signal() {
             // What the terminal sends reaches its whole foreground group, the guarded process included.
             let from_kernel = info.ssi_code == libc::SI_KERNEL;
-            if let Ok(signal) = Signal::try_from(info.ssi_signo as i32)
+            if let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed())
                 && FORWARDED.contains(&signal)
                 && !from_kernel
             {

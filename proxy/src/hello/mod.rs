@@ -101,6 +101,8 @@ pub(crate) enum RefusalCode {
     StreamRefused,
     /// Too many connections.
     LimitExceeded,
+    /// The face wants a world that this daemon has not.
+    WorldUnsupported,
     /// Editors are attached and `--force` was not given.
     EditorsAttached,
 }
@@ -197,7 +199,10 @@ mod tests {
             text: "a\nb\u{2028}".into(),
         }
         .encode();
-        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert_eq!(
+            line.iter().position(|byte| *byte == b'\n'),
+            Some(line.len() - 1)
+        );
         assert_eq!(
             serde_json::from_slice::<Reply>(&line).unwrap(),
             Reply::Notice {

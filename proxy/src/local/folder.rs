@@ -85,11 +85,6 @@ impl RuntimeFolder {
         Self::open_or_make(&state.join("run"))
     }
 
-    /// The folder's path.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The socket's path, for people.
     pub(crate) fn socket_path(&self) -> PathBuf {
         self.path.join(socket_name())
@@ -317,7 +312,7 @@ mod tests {
             ..Places::default()
         };
         let folder = RuntimeFolder::open(&places).unwrap();
-        assert_eq!(folder.path(), base.path().join("state/run"));
+        assert_eq!(folder.path, base.path().join("state/run"));
     }
 
     #[test]
@@ -329,7 +324,7 @@ mod tests {
             ..Places::default()
         };
         assert_eq!(
-            RuntimeFolder::open(&places).unwrap().path(),
+            RuntimeFolder::open(&places).unwrap().path,
             base.path().join("lspool")
         );
     }

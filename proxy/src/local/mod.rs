@@ -23,6 +23,8 @@ pub(crate) struct Places {
     pub(crate) xdg_runtime: Option<PathBuf>,
     /// `XDG_STATE_HOME`, else below HOME.
     pub(crate) state: Option<PathBuf>,
+    /// `XDG_DATA_HOME`, else below HOME.
+    pub(crate) data: Option<PathBuf>,
     /// `LSPOOL_CONFIG`, else `config.toml` in `XDG_CONFIG_HOME`, else below HOME.
     pub(crate) config: Option<PathBuf>,
 }
@@ -52,11 +54,19 @@ impl Places {
             state: absolute("XDG_STATE_HOME")
                 .or_else(|| below_home(".local/state"))
                 .map(|state| state.join("lspool")),
+            data: absolute("XDG_DATA_HOME")
+                .or_else(|| below_home(".local/share"))
+                .map(|data| data.join("lspool")),
             config: lookup("LSPOOL_CONFIG")
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from)
                 .or_else(|| config_home.map(|folder| folder.join("lspool/config.toml"))),
         }
+    }
+
+    /// The folder of the programs that lspool installed itself, if there is a place for it.
+    pub(crate) fn installs(&self) -> Option<PathBuf> {
+        self.data.as_deref().map(|data| data.join("bin"))
     }
 
     /// The folder of the log files, if there is a place for it.

@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn this_process_is_seen_alive_and_below_its_parent() {
-        let own = read(std::process::id() as i32).unwrap();
+        let own = read(std::process::id().cast_signed()).unwrap();
         assert!(is_alive(own.pid, own.started));
         assert!(!is_alive(own.pid, own.started + 1));
         assert!(Snapshot::take().below(own.parent).contains(&own));

@@ -89,6 +89,10 @@ impl<B: Backend> Face<B> {
     }
 
     /// `lspool/environment`.
+    #[expect(
+        clippy::unused_async,
+        reason = "the service takes asynchronous handlers only"
+    )]
     pub(super) async fn environment(&self, parameters: Value) -> Result<Value> {
         parameters::none(&parameters).map_err(to_service)?;
         Err(to_service(RpcError::common(
@@ -138,9 +142,9 @@ impl Drop for Place {
     }
 }
 
-fn item(answer: std::result::Result<QueryResult, RpcError>) -> Value {
+fn item(answer: std::result::Result<Arc<QueryResult>, RpcError>) -> Value {
     match answer {
-        Ok(result) => json!({ "result": result }),
+        Ok(result) => json!({ "result": *result }),
         Err(error) => json!({ "error": error }),
     }
 }

@@ -27,7 +27,7 @@ pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, RpcError>> + S
 /// What the methods need of the rest of lspool.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// Asks the pool.
-    fn query(&self, request: QueryRequest) -> Answer<QueryResult>;
+    fn query(&self, request: QueryRequest) -> Answer<Arc<QueryResult>>;
     /// What is running and attached.
     fn status(&self) -> Answer<Value>;
     /// Ends the daemon, or one instance.
@@ -50,6 +50,14 @@ pub(crate) const METHODS: [&str; 5] = [
     "lspool/status",
     "lspool/stop",
     "lspool/environment",
+];
+
+/// The names that are announced: those that are served and built.
+pub(crate) const ANNOUNCED: [&str; 4] = [
+    "lspool/query",
+    "lspool/queryBatch",
+    "lspool/status",
+    "lspool/stop",
 ];
 
 /// The custom methods of one connection.
@@ -82,11 +90,6 @@ impl<B: Backend> ConnectionMethods<B> {
             next: AtomicI64::new(1),
             _socket: socket,
         }
-    }
-
-    /// Whether a method belongs to lspool, served or not.
-    pub(crate) fn is_ours(method: &str) -> bool {
-        method.starts_with("lspool/")
     }
 
     /// Calls one method. Dropping the future cancels it.

@@ -36,7 +36,7 @@ impl Drop for Waiting {
 }
 
 impl Backend for Released {
-    fn query(&self, request: QueryRequest) -> Answer<QueryResult> {
+    fn query(&self, request: QueryRequest) -> Answer<Arc<QueryResult>> {
         let gate = Arc::clone(&self.0);
         gate.waiting.fetch_add(1, Ordering::SeqCst);
         let waiting = Waiting(Arc::clone(&gate));
@@ -47,7 +47,7 @@ impl Backend for Released {
             if request.file == "/missing" {
                 return Err(RpcError::lsp(LspCode::Unavailable, "no server", None));
             }
-            Ok(answer(&request.file))
+            Ok(Arc::new(answer(&request.file)))
         })
     }
 
@@ -139,10 +139,6 @@ async fn a_method_that_does_not_exist_is_not_found() {
         .await
         .unwrap_err();
     assert_eq!(error.code, METHOD_NOT_FOUND);
-    assert!(ConnectionMethods::<Released>::is_ours("lspool/nothing"));
-    assert!(!ConnectionMethods::<Released>::is_ours(
-        "textDocument/hover"
-    ));
 }
 
 #[tokio::test]
