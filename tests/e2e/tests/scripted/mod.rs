@@ -1,0 +1,6 @@
+//! The scripted server behind a real daemon: what sharing, order, cancels, faults and ends must look like from outside.
+//!
+//! Each test has a daemon of its own and ends with the proof that nothing is left of it.
+
+mod ground;
+mod sharing;
