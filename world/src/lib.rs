@@ -27,5 +27,5 @@ pub use sandbox::{Sandbox, SandboxMode, SandboxPolicy};
 pub use subprocess::{
     EndCause, ExecutableError, ExecutableIdentity, ExitFacts, OutputMode, OutputPage, OutputStream,
     ProcessHandle, ProcessOutcome, SpawnError, SpawnSpec, Spill, StdinMode, Subprocess,
-    SubprocessFacts, Tail, TerminalHandle, TerminalSpec, TerminateError, Transport,
+    SubprocessFacts, Tail, TailBuffer, TerminalHandle, TerminalSpec, TerminateError, Transport,
 };

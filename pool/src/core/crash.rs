@@ -54,8 +54,7 @@ impl Core {
             return;
         };
         let instance = self.instances.get_mut(&target);
-        if let Some(instance) =
-            instance.filter(|it| it.generation == generation && !it.ever_ready)
+        if let Some(instance) = instance.filter(|it| it.generation == generation && !it.ever_ready)
         {
             instance.printed = Some(sample);
         }

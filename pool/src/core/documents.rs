@@ -40,7 +40,8 @@ impl ServerDocument {
 impl Instance {
     /// The version with which a document is opened: the client's own where it rises.
     pub(super) fn opening_version(&self, uri: &str, offered: Option<i64>) -> i64 {
-        let offered = offered.filter(|version| (-HIGHEST_OFFERED..=HIGHEST_OFFERED).contains(version));
+        let offered =
+            offered.filter(|version| (-HIGHEST_OFFERED..=HIGHEST_OFFERED).contains(version));
         let least = self.closed_versions.get(uri).map(|last| last + 1);
         match (least, offered) {
             (Some(least), Some(offered)) => offered.max(least),

@@ -151,6 +151,18 @@ pub enum Effect {
         /// The generation.
         generation: Generation,
     },
+    /// The clients that use an instance are now these: their people hear what it says on its standard error.
+    Audience {
+        /// The instance.
+        instance: InstanceId,
+        /// Its clients.
+        clients: Vec<ClientId>,
+    },
+    /// An instance is gone for good.
+    Forget {
+        /// Which.
+        instance: InstanceId,
+    },
     /// End a server's process tree and prove that it is gone.
     Terminate {
         /// The instance.

@@ -274,6 +274,7 @@ impl Core {
         let Some(instance) = self.instances.remove(&target) else {
             return;
         };
+        out.push(Effect::Forget { instance: target });
         for job in instance.outbox.open_slots() {
             self.jobs.remove(&job);
             out.push(Effect::CancelJob { job });

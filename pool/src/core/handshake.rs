@@ -171,6 +171,7 @@ impl Core {
             return;
         };
         instance.clients.push(id);
+        out.push(instance.audience());
         instance.had_only_queries = false;
         if let Some(client) = self.clients.get_mut(&id) {
             client.instances.push(target);

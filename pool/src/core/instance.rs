@@ -12,6 +12,7 @@ use crate::edge::{Registration, ServerFacts, Text, TextId};
 use crate::registry::{Definition, LaunchFacts};
 use crate::wire::{Message, RawId};
 
+use super::effect::Effect;
 use super::event::Frame;
 use super::ids::{ClientId, Generation, InstanceId, Link, QueryTicket, Tick};
 use super::outbox::Outbox;
@@ -292,6 +293,14 @@ impl Instance {
 
     pub(super) fn link(&self) -> Link {
         Link::Server(self.id, self.generation)
+    }
+
+    /// Who hears what its processes say on their standard error.
+    pub(super) fn audience(&self) -> Effect {
+        Effect::Audience {
+            instance: self.id,
+            clients: self.clients.clone(),
+        }
     }
 
     /// Whether the instance takes new clients and queries.

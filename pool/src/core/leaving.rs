@@ -57,6 +57,7 @@ impl Core {
             self.release_documents(id, *target, out);
             if let Some(instance) = self.instances.get_mut(target) {
                 instance.clients.retain(|at| *at != id);
+                out.push(instance.audience());
             }
         }
         self.answer_for_the_gone(id, out);

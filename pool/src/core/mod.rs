@@ -50,7 +50,9 @@ pub use event::{
     Event, ExitReport, FinishOutcome, Frame, FrameFault, JobOutcome, LaunchOutcome, LaunchRefusal,
     PrepareOutcome, PreparedQuery, RereadDocument, RereadOutcome,
 };
-pub use ids::{CallId, ClientId, Generation, InstanceId, JobId, Link, QueryTicket, Tick, Timer};
+pub use ids::{
+    CallId, ClientId, Generation, InstanceId, InstanceTimer, JobId, Link, QueryTicket, Tick, Timer,
+};
 pub(crate) use instance::INITIALIZE_ID;
 pub use instance::ServerLaunch;
 pub(crate) use outbox::WINDOW_MESSAGES;

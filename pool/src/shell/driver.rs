@@ -21,6 +21,8 @@ use crate::wire::{FramerLimits, Outgoing};
 
 use super::jobs::{self, JobContext};
 use super::link::{Edge, LINK_CREDIT, Reader, ToWrite, Writer};
+use super::process::OutputWatch;
+use super::stderr::{Audience, Stderr};
 use super::{
     ClientContext, Connection, ConnectionEnd, MethodCall, Methods, Notice, PoolOptions, Step,
     process,
@@ -102,6 +104,7 @@ pub(super) struct Driver {
     servers: BTreeMap<(InstanceId, Generation), ServerHandle>,
     /// Processes that are being started, and whether each is to be ended at once.
     starting: BTreeMap<(InstanceId, Generation), bool>,
+    audiences: BTreeMap<InstanceId, watch::Sender<Audience>>,
     timers: BTreeMap<Timer, Tick>,
     due: BTreeSet<(Tick, Timer)>,
     jobs: BTreeMap<JobId, CancellationToken>,
@@ -135,6 +138,7 @@ impl Driver {
             clients: BTreeMap::new(),
             servers: BTreeMap::new(),
             starting: BTreeMap::new(),
+            audiences: BTreeMap::new(),
             timers: BTreeMap::new(),
             due: BTreeSet::new(),
             jobs: BTreeMap::new(),
@@ -321,6 +325,10 @@ impl Driver {
                     close(&server.link);
                 }
             }
+            Effect::Audience { instance, clients } => self.set_audience(instance, &clients),
+            Effect::Forget { instance } => {
+                self.audiences.remove(&instance);
+            }
             Effect::Terminate {
                 instance,
                 generation,
@@ -502,12 +510,7 @@ impl Driver {
     fn spawn(&mut self, instance: InstanceId, generation: Generation, launch: &ServerLaunch) {
         self.starting.insert((instance, generation), false);
         let grace = Duration::from_millis(self.options.grace_ms);
-        let spec = process::spec(
-            launch,
-            self.tree_marker(),
-            grace,
-            CancellationToken::new(),
-        );
+        let spec = process::spec(launch, self.tree_marker(), grace, CancellationToken::new());
         let start = process::start(
             self.options.world.clone(),
             spec,
@@ -518,10 +521,28 @@ impl Driver {
         self.tasks.spawn(start);
     }
 
+    /// The people who hear what an instance says, over all its processes.
+    fn audience(&mut self, instance: InstanceId) -> &watch::Sender<Audience> {
+        self.audiences
+            .entry(instance)
+            .or_insert_with(|| watch::Sender::new(Audience::new()))
+    }
+
+    fn set_audience(&mut self, instance: InstanceId, clients: &[ClientId]) {
+        let people = clients
+            .iter()
+            .filter_map(|client| Some(self.clients.get(client)?.notices.clone()))
+            .collect();
+        self.audience(instance).send_replace(people);
+    }
+
     /// A marker of its own for each tree: what carries it ends with the tree, and never with another.
     fn tree_marker(&self) -> Option<TreeMarker> {
         let owner = self.options.marker.as_ref()?;
-        Some(TreeMarker::unique(owner.name.clone(), &owner.value.to_string_lossy()))
+        Some(TreeMarker::unique(
+            owner.name.clone(),
+            &owner.value.to_string_lossy(),
+        ))
     }
 
     fn process_started(
@@ -568,11 +589,28 @@ impl Driver {
             self.tasks
                 .spawn(self.writer(link, stdin, queue, &handle).run());
         }
+        let finished = CancellationToken::new();
+        let (tail, stderr_tail) = oneshot::channel();
+        if let Some(pipe) = process.take_stderr() {
+            let audience = self.audience(instance).subscribe();
+            let stderr = Stderr {
+                pipe,
+                audience,
+                finished: finished.clone(),
+                tail,
+            };
+            self.tasks.spawn(stderr.run());
+        }
+        let output = OutputWatch {
+            stdout_read: output_read,
+            finished,
+            stderr_tail,
+        };
         self.tasks.spawn(process::wait(
             process.clone(),
             instance,
             generation,
-            output_read,
+            output,
             self.inputs.clone(),
         ));
         let pid = process.pid();

@@ -7,6 +7,7 @@ mod driver;
 mod jobs;
 mod link;
 mod process;
+mod stderr;
 
 use std::ffi::OsString;
 use std::future::Future;

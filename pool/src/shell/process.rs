@@ -5,20 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lspool_world::{
-    OutputMode, OutputStream, ProcessHandle, ProcessOutcome, SandboxPolicy, SpawnSpec, StdinMode,
-    TreeMarker, World,
+    OutputMode, ProcessHandle, ProcessOutcome, SandboxPolicy, SpawnSpec, StdinMode, TreeMarker,
+    World,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::{Event, ExitReport, Generation, InstanceId, ServerLaunch};
 
 use super::driver::Input;
 
-/// Bytes of standard error that are kept.
-const STDERR_TAIL: usize = 1024 * 1024;
-/// Bytes of standard error that an error quotes.
-const STDERR_QUOTED: usize = 4 * 1024;
 /// How long after the exit the output of a process may still come.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -38,10 +34,7 @@ pub(super) fn spec(
         marker,
         stdin: StdinMode::Pipe,
         stdout: OutputMode::Pipe,
-        stderr: OutputMode::Collect {
-            tail_bytes: STDERR_TAIL,
-            spill: None,
-        },
+        stderr: OutputMode::Pipe,
         grace,
         cancel,
         sandbox: SandboxPolicy::unconfined(),
@@ -68,28 +61,34 @@ pub(super) async fn start(
         .await;
 }
 
+/// The readers of a process's output, as its waiter knows them.
+pub(super) struct OutputWatch {
+    /// Cancelled when standard output was read to its end.
+    pub(super) stdout_read: CancellationToken,
+    /// Cancelling it ends the reading of standard error.
+    pub(super) finished: CancellationToken,
+    /// The end of standard error.
+    pub(super) stderr_tail: oneshot::Receiver<String>,
+}
+
 /// Waits for the end of a process and of what it printed, then reports it.
 pub(super) async fn wait(
     handle: Arc<dyn ProcessHandle>,
     instance: InstanceId,
     generation: Generation,
-    output_read: CancellationToken,
+    output: OutputWatch,
     inputs: mpsc::Sender<Input>,
 ) {
     let facts = handle.done().await;
     // Answers that were printed before the exit count; a grandchild that holds the pipe does not.
-    let _ = tokio::time::timeout(DRAIN, output_read.cancelled()).await;
+    let _ = tokio::time::timeout(DRAIN, output.stdout_read.cancelled()).await;
     let outcome = match facts.outcome {
         Some(ProcessOutcome::Exited(code)) => format!("exit code {code}"),
         Some(ProcessOutcome::Signaled(signal)) => format!("signal {signal}"),
         None => "an end that could not be observed".to_owned(),
     };
-    let text = handle
-        .tail(OutputStream::Stderr)
-        .map(|tail| tail.text())
-        .unwrap_or_default();
-    let from = text.len().saturating_sub(STDERR_QUOTED);
-    let stderr = text[text.ceil_char_boundary(from)..].to_owned();
+    output.finished.cancel();
+    let stderr = output.stderr_tail.await.unwrap_or_default();
     let report = ExitReport { outcome, stderr };
     let _ = inputs
         .send(Input::Event(Event::Exited {
