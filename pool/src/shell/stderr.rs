@@ -65,10 +65,15 @@ impl Stderr {
 
     fn tell(&self, bytes: &[u8], line: &mut Vec<u8>) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            line.extend_from_slice(&piece[..piece.len().min(LINE)]);
-            if piece.ends_with(b"\n") || line.len() >= LINE {
-                self.send(line);
-                line.clear();
+            let mut rest = piece;
+            while !rest.is_empty() {
+                let (part, after) = rest.split_at(rest.len().min(LINE - line.len()));
+                line.extend_from_slice(part);
+                rest = after;
+                if line.ends_with(b"\n") || line.len() == LINE {
+                    self.send(line);
+                    line.clear();
+                }
             }
         }
     }
