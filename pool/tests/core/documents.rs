@@ -127,7 +127,11 @@ fn given_two_texts_then_each_request_is_asked_on_its_own_clients_text() {
     assert_eq!(text(&mut rig), "two\n");
     rig.server_got();
     rig.hover(second, "2");
-    assert_eq!(rig.server_methods(), ["textDocument/hover"], "no switch where none is needed");
+    assert_eq!(
+        rig.server_methods(),
+        ["textDocument/hover"],
+        "no switch where none is needed"
+    );
     // The edit of the first is made on its own text, whatever the server has.
     rig.change(first, FILE, "2", "one!\n");
     rig.hover(first, "2");
@@ -153,7 +157,10 @@ fn given_a_switch_then_the_request_behind_it_waits_for_its_message() {
     rig.hover(second, "1");
     assert!(rig.server_got().is_empty());
     rig.finish_jobs();
-    assert_eq!(rig.server_methods(), ["textDocument/didChange", "textDocument/hover"]);
+    assert_eq!(
+        rig.server_methods(),
+        ["textDocument/didChange", "textDocument/hover"]
+    );
     rig.serve("textDocument/hover", "null");
     rig.end();
 }
@@ -167,7 +174,10 @@ fn given_a_save_then_the_server_has_the_savers_text_and_hears_of_it_once() {
     rig.server_got();
     let params = format!(r#"{{"textDocument":{{"uri":"{FILE}"}}}}"#);
     rig.notify(first, "textDocument/didSave", &params);
-    assert_eq!(rig.server_methods(), ["textDocument/didChange", "textDocument/didSave"]);
+    assert_eq!(
+        rig.server_methods(),
+        ["textDocument/didChange", "textDocument/didSave"]
+    );
     assert_eq!(text(&mut rig), "one");
     rig.end();
 }
@@ -213,7 +223,10 @@ fn given_diagnostics_of_a_version_then_each_holder_gets_them_in_its_own_version(
     let (first, second, other) = (rig.attach("{}"), rig.attach("{}"), rig.attach("{}"));
     rig.open(first, FILE, "3", "x");
     rig.open(second, FILE, "40", "x");
-    rig.tell("textDocument/publishDiagnostics", &diagnostics(FILE, Some(3)));
+    rig.tell(
+        "textDocument/publishDiagnostics",
+        &diagnostics(FILE, Some(3)),
+    );
     assert_eq!(rig.got_values(first)[0]["params"]["version"], 3);
     assert_eq!(rig.got_values(second)[0]["params"]["version"], 40);
     assert!(rig.got(other).is_empty());
@@ -221,11 +234,16 @@ fn given_diagnostics_of_a_version_then_each_holder_gets_them_in_its_own_version(
     rig.change(second, FILE, "41", "y");
     rig.hover(first, "1");
     let told = version(&mut rig);
-    rig.tell("textDocument/publishDiagnostics", &diagnostics(FILE, Some(told)));
+    rig.tell(
+        "textDocument/publishDiagnostics",
+        &diagnostics(FILE, Some(told)),
+    );
     assert_eq!(rig.got_values(first)[0]["params"]["version"], 3);
     let second_got = rig.got_values(second);
     assert!(
-        second_got.iter().all(|value| value["params"]["version"] == 40),
+        second_got
+            .iter()
+            .all(|value| value["params"]["version"] == 40),
         "its earlier text at most: {second_got:?}"
     );
     rig.serve("textDocument/hover", "null");
@@ -241,7 +259,10 @@ fn given_diagnostics_without_a_version_then_those_with_the_servers_text_get_them
     rig.tell("textDocument/publishDiagnostics", &diagnostics(FILE, None));
     assert!(rig.got(first).is_empty(), "its text is another");
     let got = rig.got(second);
-    assert!(got[0].ends_with(&format!("{}}}", diagnostics(FILE, None))), "{got:?}");
+    assert!(
+        got[0].ends_with(&format!("{}}}", diagnostics(FILE, None))),
+        "{got:?}"
+    );
     rig.end();
 }
 
@@ -250,7 +271,10 @@ fn given_diagnostics_of_a_version_that_never_was_then_nobody_gets_them() {
     let mut rig = Rig::new();
     let client = rig.attach("{}");
     rig.open(client, FILE, "1", "x");
-    rig.tell("textDocument/publishDiagnostics", &diagnostics(FILE, Some(99)));
+    rig.tell(
+        "textDocument/publishDiagnostics",
+        &diagnostics(FILE, Some(99)),
+    );
     assert!(rig.got(client).is_empty());
     rig.end();
 }
@@ -260,12 +284,22 @@ fn given_a_late_joiner_then_it_gets_the_diagnostics_that_the_others_have() {
     let mut rig = Rig::new();
     let first = rig.attach("{}");
     rig.open(first, FILE, "1", "x");
-    rig.tell("textDocument/publishDiagnostics", &diagnostics(FILE, Some(1)));
-    rig.tell("textDocument/publishDiagnostics", &diagnostics("file:///else.c", None));
+    rig.tell(
+        "textDocument/publishDiagnostics",
+        &diagnostics(FILE, Some(1)),
+    );
+    rig.tell(
+        "textDocument/publishDiagnostics",
+        &diagnostics("file:///else.c", None),
+    );
     let late = rig.attach("{}");
     rig.open(late, FILE, "12", "x");
     let got = rig.got_values(late);
-    assert_eq!(got.len(), 1, "the file that nobody has open came with `initialized`");
+    assert_eq!(
+        got.len(),
+        1,
+        "the file that nobody has open came with `initialized`"
+    );
     assert_eq!(got[0]["params"]["version"], 12);
     rig.end();
 }
@@ -274,7 +308,10 @@ fn given_a_late_joiner_then_it_gets_the_diagnostics_that_the_others_have() {
 fn given_diagnostics_of_a_file_that_nobody_has_open_then_everybody_gets_them_also_a_late_joiner() {
     let mut rig = Rig::new();
     let first = rig.attach("{}");
-    rig.tell("textDocument/publishDiagnostics", &diagnostics("file:///else.c", None));
+    rig.tell(
+        "textDocument/publishDiagnostics",
+        &diagnostics("file:///else.c", None),
+    );
     assert_eq!(rig.got(first).len(), 1);
     let late = rig.client("clangd");
     rig.initialize(late, "{}");

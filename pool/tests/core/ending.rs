@@ -1,25 +1,36 @@
 //! Crashes, idle time, the end ladder and the end of the pool.
 
-use lspool_pool::core::{Event, Link, Timer, InstanceTimer};
+use lspool_pool::core::{Event, InstanceTimer, Link, Timer};
 use serde_json::json;
 
 use crate::rig::{FILE, Rig, limits};
 
 fn state(rig: &Rig) -> &'static str {
-    rig.core.status().instances.first().map_or("gone", |instance| instance.state)
+    rig.core
+        .status()
+        .instances
+        .first()
+        .map_or("gone", |instance| instance.state)
 }
 
 #[test]
 fn given_a_crash_then_requests_are_answered_and_the_next_process_gets_the_documents_and_settings() {
     let mut rig = Rig::new();
     let client = rig.attach("{}");
-    rig.notify(client, "workspace/didChangeConfiguration", r#"{"settings":{"a":1}}"#);
+    rig.notify(
+        client,
+        "workspace/didChangeConfiguration",
+        r#"{"settings":{"a":1}}"#,
+    );
     rig.open(client, FILE, "3", "x");
     rig.change(client, FILE, "4", "xy");
     rig.hover(client, "1");
     rig.exits("signal 11");
     let error = rig.answer(client, json!(1))["error"].clone();
-    assert_eq!(error["data"], json!({"code":"LSP_CRASHED","retryable":true}));
+    assert_eq!(
+        error["data"],
+        json!({"code":"LSP_CRASHED","retryable":true})
+    );
     rig.hover(client, "2");
     rig.advance(499);
     assert_eq!(rig.spawns, 1);
@@ -73,7 +84,12 @@ fn given_a_tree_that_cannot_be_ended_after_a_crash_then_the_instance_is_given_up
         result: Err("stuck".to_owned()),
     });
     let got = rig.got_values(client);
-    assert!(got[0]["params"]["message"].as_str().unwrap().contains("stuck"));
+    assert!(
+        got[0]["params"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("stuck")
+    );
     rig.handle(Event::Terminated {
         instance,
         generation,
@@ -104,10 +120,16 @@ fn given_more_crashes_than_the_budget_then_the_pauses_double_and_the_end_is_told
     rig.hover(client, "1");
     rig.exits("exit code 1");
     let got = rig.got_values(client);
-    assert_eq!(got[0]["error"]["data"], json!({"code":"LSP_CRASHED","retryable":false}));
+    assert_eq!(
+        got[0]["error"]["data"],
+        json!({"code":"LSP_CRASHED","retryable":false})
+    );
     assert_eq!(got[1]["method"], "window/showMessage");
     rig.hover(client, "2");
-    assert_eq!(rig.answer(client, json!(2))["error"]["data"]["code"], "LSP_CRASHED");
+    assert_eq!(
+        rig.answer(client, json!(2))["error"]["data"]["code"],
+        "LSP_CRASHED"
+    );
     assert_eq!(rig.clients[&client].closed, None, "the connection stays");
     rig.request(client, "3", "shutdown", "null");
     assert_eq!(rig.answer(client, json!(3))["result"], json!(null));
@@ -154,7 +176,10 @@ fn given_a_client_that_attaches_while_the_server_restarts_then_it_is_served_by_t
     rig.initialize(late, "{}");
     assert!(rig.got(late).is_empty());
     rig.advance(500);
-    assert_eq!(rig.answer(late, json!("init"))["result"]["capabilities"]["hoverProvider"], true);
+    assert_eq!(
+        rig.answer(late, json!("init"))["result"]["capabilities"]["hoverProvider"],
+        true
+    );
     assert_eq!(rig.spawns, 2);
     rig.end();
 }
@@ -215,13 +240,19 @@ fn given_nobody_attached_then_the_server_goes_down_the_ladder_after_the_idle_tim
     rig.advance(1);
     assert_eq!(state(&rig), "ending");
     let got = rig.server_got();
-    assert!(got[0].contains(r#""method":"shutdown""#) && !got[0].contains("params"), "{got:?}");
+    assert!(
+        got[0].contains(r#""method":"shutdown""#) && !got[0].contains("params"),
+        "{got:?}"
+    );
     let at = rig.server();
     rig.serve("shutdown", "null");
     assert_eq!(rig.server_got(), [r#"{"jsonrpc":"2.0","method":"exit"}"#]);
     assert!(rig.fake(at).input_closed && !rig.fake(at).terminated);
     rig.exits("exit code 0");
-    assert!(rig.fake(at).terminated, "the rest of the tree is proved gone");
+    assert!(
+        rig.fake(at).terminated,
+        "the rest of the tree is proved gone"
+    );
     assert_eq!(state(&rig), "gone");
     rig.end();
 }
@@ -256,7 +287,10 @@ fn given_a_client_in_time_then_the_idle_time_is_off() {
     rig.advance(900_000);
     assert_eq!(state(&rig), "running");
     let (instance, _) = rig.server();
-    assert!(!rig.timers.contains_key(&Timer::Instance(instance, InstanceTimer::Idle)));
+    assert!(
+        !rig.timers
+            .contains_key(&Timer::Instance(instance, InstanceTimer::Idle))
+    );
     rig.hover(again, "1");
     rig.serve("textDocument/hover", "null");
     rig.end();
@@ -280,9 +314,15 @@ fn given_a_stop_then_its_clients_get_an_answer_to_all_and_keep_their_connection(
     let (instance, _) = rig.server();
     rig.hover(client, "1");
     rig.handle(Event::Stop { instance });
-    assert_eq!(rig.answer(client, json!(1))["error"]["data"]["code"], "LSP_DISPOSED");
+    assert_eq!(
+        rig.answer(client, json!(1))["error"]["data"]["code"],
+        "LSP_DISPOSED"
+    );
     rig.hover(client, "2");
-    assert_eq!(rig.answer(client, json!(2))["error"]["data"]["code"], "LSP_DISPOSED");
+    assert_eq!(
+        rig.answer(client, json!(2))["error"]["data"]["code"],
+        "LSP_DISPOSED"
+    );
     assert_eq!(rig.clients[&client].closed, None);
     rig.end();
 }
@@ -319,12 +359,18 @@ fn given_a_shutdown_then_everything_is_answered_and_the_report_comes_when_all_is
     rig.request(waiting, "2", "shutdown", "null");
     let at = rig.server();
     rig.handle(Event::Shutdown);
-    for (client, ids) in [(client, vec![json!(1), json!(2)]), (waiting, vec![json!("init"), json!(1), json!(2)])] {
+    for (client, ids) in [
+        (client, vec![json!(1), json!(2)]),
+        (waiting, vec![json!("init"), json!(1), json!(2)]),
+    ] {
         let got = rig.got_values(client);
         let answered: Vec<_> = got.iter().map(|it| it["id"].clone()).collect();
         assert_eq!(answered.len(), ids.len());
         assert!(ids.iter().all(|id| answered.contains(id)), "{answered:?}");
-        assert!(got.iter().all(|it| it["error"]["data"]["code"] == "LSP_DISPOSED"));
+        assert!(
+            got.iter()
+                .all(|it| it["error"]["data"]["code"] == "LSP_DISPOSED")
+        );
         assert_eq!(rig.clients[&client].closed, Some(70));
     }
     assert!(rig.shutdowns.is_empty());

@@ -17,16 +17,26 @@ fn result_of(body: &str) -> String {
 fn given_two_editors_with_equal_profiles_then_one_server_serves_both_with_the_recorded_bytes() {
     let mut rig = Rig::new();
     let first = rig.client("clangd");
-    rig.initialize(first, r#"{"textDocument":{"hover":{"contentFormat":["plaintext"]}}}"#);
+    rig.initialize(
+        first,
+        r#"{"textDocument":{"hover":{"contentFormat":["plaintext"]}}}"#,
+    );
     rig.initialized(first);
     let second = rig.client("clangd");
-    rig.initialize(second, r#"{"textDocument":{"hover":{"contentFormat":["markdown"]}}}"#);
+    rig.initialize(
+        second,
+        r#"{"textDocument":{"hover":{"contentFormat":["markdown"]}}}"#,
+    );
     rig.initialized(second);
     assert_eq!(rig.spawns, 1);
     assert_eq!(result_of(&rig.got(first)[0]), RESULT);
     assert_eq!(result_of(&rig.got(second)[0]), RESULT);
     let methods = rig.server_methods();
-    assert_eq!(methods, ["initialize", "initialized"], "the server sees one handshake");
+    assert_eq!(
+        methods,
+        ["initialize", "initialized"],
+        "the server sees one handshake"
+    );
     rig.end();
 }
 
@@ -175,7 +185,8 @@ fn given_exit_behind_a_shutdown_that_waits_then_shutdown_is_answered_and_the_cod
 }
 
 #[test]
-fn given_a_command_that_cannot_be_started_then_every_waiting_request_is_answered_and_the_code_says_why() {
+fn given_a_command_that_cannot_be_started_then_every_waiting_request_is_answered_and_the_code_says_why()
+ {
     let mut rig = Rig::new();
     rig.hold.launch = true;
     rig.launch_refusal = Some(LaunchRefusal {
@@ -209,7 +220,10 @@ fn given_a_spawn_that_fails_then_initialize_gets_a_clear_error_and_the_client_it
     let error = &rig.answer(client, json!("init"))["error"];
     assert_eq!(error["data"]["code"], "LSP_START_FAILED");
     let text = error["message"].as_str().unwrap();
-    assert!(text.contains("clangd") && text.contains("permission denied"), "{text}");
+    assert!(
+        text.contains("clangd") && text.contains("permission denied"),
+        "{text}"
+    );
     assert_eq!(rig.clients[&client].closed, Some(126));
     rig.end();
 }
@@ -224,7 +238,10 @@ fn given_a_server_that_exits_at_once_then_its_last_words_are_in_the_error() {
     let error = &rig.answer(client, json!("init"))["error"];
     assert_eq!(error["data"]["code"], "LSP_START_FAILED");
     let text = error["message"].as_str().unwrap();
-    assert!(text.contains("exit code 3") && text.contains("last words"), "{text}");
+    assert!(
+        text.contains("exit code 3") && text.contains("last words"),
+        "{text}"
+    );
     assert_eq!(rig.clients[&client].closed, Some(1));
     rig.end();
 }
@@ -238,7 +255,10 @@ fn given_a_server_that_never_answers_initialize_then_the_client_is_told_at_the_s
     rig.advance(59_999);
     assert!(rig.got(client).is_empty());
     rig.advance(1);
-    assert_eq!(rig.answer(client, json!("init"))["error"]["data"]["code"], "LSP_TIMEOUT");
+    assert_eq!(
+        rig.answer(client, json!("init"))["error"]["data"]["code"],
+        "LSP_TIMEOUT"
+    );
     rig.end();
 }
 
@@ -250,7 +270,12 @@ fn given_a_server_that_refuses_initialize_then_its_words_are_passed_on() {
     rig.initialize(client, "{}");
     rig.refuse("initialize", -32603);
     let error = &rig.answer(client, json!("init"))["error"];
-    assert!(error["message"].as_str().unwrap().contains("refused to initialize: no"));
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("refused to initialize: no")
+    );
     rig.end();
 }
 
@@ -260,7 +285,10 @@ fn given_a_server_with_another_column_unit_then_it_is_refused() {
     rig.result = r#"{"capabilities":{"positionEncoding":"utf-8"}}"#.to_owned();
     let client = rig.client("clangd");
     rig.initialize(client, "{}");
-    assert_eq!(rig.answer(client, json!("init"))["error"]["data"]["code"], "LSP_ENCODING");
+    assert_eq!(
+        rig.answer(client, json!("init"))["error"]["data"]["code"],
+        "LSP_ENCODING"
+    );
     rig.end();
 }
 
@@ -284,7 +312,10 @@ fn given_initialize_then_the_server_is_told_the_pools_process_and_the_raised_cap
     let initialize: Value = serde_json::from_str(&rig.server_got()[0]).unwrap();
     assert_eq!(initialize["params"]["processId"], 4711);
     assert_eq!(initialize["params"]["rootUri"], ROOT_URI);
-    assert_eq!(initialize["params"]["capabilities"]["workspace"]["configuration"], true);
+    assert_eq!(
+        initialize["params"]["capabilities"]["workspace"]["configuration"],
+        true
+    );
     rig.end();
 }
 
@@ -293,7 +324,10 @@ fn given_a_harness_then_it_is_served_without_a_server_and_told_what_it_may_ask()
     let mut rig = Rig::new();
     let client = rig.harness();
     let result = &rig.answer(client, json!("init"))["result"];
-    assert_eq!(result["capabilities"]["experimental"]["lspool"]["version"], 1);
+    assert_eq!(
+        result["capabilities"]["experimental"]["lspool"]["version"],
+        1
+    );
     rig.hover(client, "1");
     assert_eq!(rig.answer(client, json!(1))["error"]["code"], -32601);
     rig.request(client, "2", "lspool/status", "{}");
@@ -318,7 +352,10 @@ fn given_a_client_that_knows_lspool_then_its_result_alone_carries_the_announceme
     rig.initialize(plain, "{}");
     assert_eq!(rig.spawns, 1);
     let result = rig.answer(knowing, json!("init"));
-    assert_eq!(result["result"]["capabilities"]["experimental"]["lspool"]["version"], 1);
+    assert_eq!(
+        result["result"]["capabilities"]["experimental"]["lspool"]["version"],
+        1
+    );
     assert_eq!(result_of(&rig.got(plain)[0]), RESULT);
     rig.end();
 }

@@ -22,7 +22,10 @@ fn stop_server(rig: &mut Rig) -> Link {
 
 fn parked(rig: &Rig, client: ClientId) -> usize {
     let status = rig.core.status();
-    let shown = status.clients.iter().find(|shown| shown.id == client.to_string());
+    let shown = status
+        .clients
+        .iter()
+        .find(|shown| shown.id == client.to_string());
     shown.unwrap().parked
 }
 
@@ -71,12 +74,19 @@ fn given_no_progress_for_a_while_then_requests_are_refused_and_the_text_follows_
     rig.advance(1_999);
     assert!(rig.got(client).is_empty());
     rig.advance(1);
-    assert_eq!(rig.answer(client, json!(1))["error"]["data"]["code"], "LSP_STALLED");
+    assert_eq!(
+        rig.answer(client, json!(1))["error"]["data"]["code"],
+        "LSP_STALLED"
+    );
     rig.change(client, FILE, "2", "ab");
     rig.change(client, FILE, "3", "abc");
     rig.set_reads(link, true);
     let at = rig.server();
-    assert_eq!(rig.fake(at).texts[FILE], "abc", "one whole text for all that it missed");
+    assert_eq!(
+        rig.fake(at).texts[FILE],
+        "abc",
+        "one whole text for all that it missed"
+    );
     rig.hover(client, "2");
     rig.serve("textDocument/hover", "null");
     assert_eq!(rig.answer(client, json!(2))["result"], json!(null));

@@ -6,10 +6,19 @@ use serde_json::{Value, json};
 
 use crate::rig::{FILE, Rig};
 
-const IDS: [&str; 7] = ["0", "1", r#""1""#, "-7", "1e2", "123456789012345678901234567890", r#""\u00e9""#];
+const IDS: [&str; 7] = [
+    "0",
+    "1",
+    r#""1""#,
+    "-7",
+    "1e2",
+    "123456789012345678901234567890",
+    r#""\u00e9""#,
+];
 
 #[test]
-fn given_two_clients_with_the_same_ids_at_once_then_each_gets_its_own_answers_under_its_own_tokens() {
+fn given_two_clients_with_the_same_ids_at_once_then_each_gets_its_own_answers_under_its_own_tokens()
+{
     let mut rig = Rig::new();
     let clients = [rig.attach("{}"), rig.attach("{}")];
     for id in IDS {
@@ -18,11 +27,19 @@ fn given_two_clients_with_the_same_ids_at_once_then_each_gets_its_own_answers_un
         }
     }
     let at = rig.server();
-    let numbers: Vec<u64> = rig.fake(at).open.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<u64> = rig
+        .fake(at)
+        .open
+        .iter()
+        .map(|(number, _)| *number)
+        .collect();
     assert_eq!(numbers.len(), 2 * IDS.len());
     // Answered in the opposite order, each with its own number.
     for number in numbers.iter().rev() {
-        rig.server_says(at, &format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{number}}}"#));
+        rig.server_says(
+            at,
+            &format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{number}}}"#),
+        );
     }
     for (offset, client) in clients.into_iter().enumerate() {
         let got = rig.got(client);
@@ -82,7 +99,11 @@ fn given_a_cancel_then_it_reaches_the_request_of_that_client_once() {
     assert_eq!(rig.answer(second, json!(1))["error"]["code"], -32800);
     assert!(rig.got(first).is_empty());
     rig.cancel(second, "1");
-    assert_eq!(rig.fake(at).cancelled.len(), 1, "a cancel after the answer is nothing");
+    assert_eq!(
+        rig.fake(at).cancelled.len(),
+        1,
+        "a cancel after the answer is nothing"
+    );
     rig.serve("textDocument/hover", "1");
     assert_eq!(rig.answer(first, json!(1))["result"], 1);
     rig.end();
@@ -128,7 +149,11 @@ fn given_an_id_that_is_still_in_flight_then_the_second_request_is_refused_with_a
     let got = rig.got_values(client);
     assert_eq!(got[0]["error"]["code"], -32600);
     // JSON-RPC cannot tell the two apart, so the rig sees one request open.
-    rig.clients.get_mut(&client).unwrap().open.insert(RawId::number(1));
+    rig.clients
+        .get_mut(&client)
+        .unwrap()
+        .open
+        .insert(RawId::number(1));
     rig.serve("textDocument/hover", "3");
     assert_eq!(rig.answer(client, json!(1))["result"], 3);
     rig.end();
@@ -162,7 +187,10 @@ fn given_a_client_that_closes_its_side_and_still_reads_then_it_gets_what_it_was_
         link: Link::Client(client),
         reason: "end of input".to_owned(),
     });
-    assert_eq!(rig.clients[&client].closed, None, "its answer is not written yet");
+    assert_eq!(
+        rig.clients[&client].closed, None,
+        "its answer is not written yet"
+    );
     rig.set_reads(Link::Client(client), true);
     assert_eq!(rig.clients[&client].closed, Some(0));
     rig.end();
@@ -187,7 +215,8 @@ fn given_an_answer_that_must_be_shaped_then_it_keeps_its_place_before_later_noti
     let mut rig = Rig::new();
     let client = rig.attach("{}");
     rig.hold.lower = true;
-    let params = format!(r#"{{"textDocument":{{"uri":"{FILE}"}},"position":{{"line":0,"character":0}}}}"#);
+    let params =
+        format!(r#"{{"textDocument":{{"uri":"{FILE}"}},"position":{{"line":0,"character":0}}}}"#);
     rig.request(client, "1", "textDocument/definition", &params);
     let link = r#"[{"targetUri":"file:///b.c","targetRange":{"start":{"line":0,"character":0},"end":{"line":0,"character":1}},"targetSelectionRange":{"start":{"line":0,"character":0},"end":{"line":0,"character":1}}}]"#;
     rig.serve("textDocument/definition", link);
@@ -195,7 +224,10 @@ fn given_an_answer_that_must_be_shaped_then_it_keeps_its_place_before_later_noti
     assert!(rig.got(client).is_empty(), "nothing overtakes the answer");
     rig.finish_jobs();
     let got = rig.got_values(client);
-    assert_eq!(got[0]["result"][0]["uri"], "file:///b.c", "a plain location");
+    assert_eq!(
+        got[0]["result"][0]["uri"], "file:///b.c",
+        "a plain location"
+    );
     assert_eq!(got[1]["params"]["message"], "later");
     rig.end();
 }
@@ -237,7 +269,11 @@ fn given_an_answer_that_cannot_be_read_then_its_request_gets_an_error_that_names
 fn given_a_clients_message_over_the_cap_then_its_request_gets_limit_exceeded() {
     let mut rig = Rig::new();
     let client = rig.attach("{}");
-    rig.clients.get_mut(&client).unwrap().open.insert(RawId::number(3));
+    rig.clients
+        .get_mut(&client)
+        .unwrap()
+        .open
+        .insert(RawId::number(3));
     rig.handle(Event::BadFrame {
         link: Link::Client(client),
         fault: FrameFault::TooLarge {
@@ -248,7 +284,10 @@ fn given_a_clients_message_over_the_cap_then_its_request_gets_limit_exceeded() {
         },
         credit: 0,
     });
-    assert_eq!(rig.answer(client, json!(3))["error"]["data"]["code"], "LIMIT_EXCEEDED");
+    assert_eq!(
+        rig.answer(client, json!(3))["error"]["data"]["code"],
+        "LIMIT_EXCEEDED"
+    );
     rig.handle(Event::BadFrame {
         link: Link::Client(client),
         fault: FrameFault::NotAMessage {

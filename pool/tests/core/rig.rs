@@ -9,13 +9,13 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use lspool_normalize::{
-    Completeness, Encoding, Envelope, Operation, Position, QueryRequest, QueryResult, QueryTarget, TextSource,
-    TextVersion, edit,
+    Completeness, Encoding, Envelope, Operation, Position, QueryRequest, QueryResult, QueryTarget,
+    TextSource, TextVersion, edit,
 };
 use lspool_pool::core::{
-    ClientFace, ClientId, ClientName, Core, CoreConfig, CoreLimits, Effect, Event, ExitReport, Frame,
-    Generation, InstanceId, Job, JobId, JobOutcome, LaunchOutcome, LaunchRefusal, Link,
-    PreparedQuery, QueryTicket, RereadDocument, Tick, Timer, compose,
+    ClientFace, ClientId, ClientName, Core, CoreConfig, CoreLimits, Effect, Event, ExitReport,
+    Frame, Generation, InstanceId, Job, JobId, JobOutcome, LaunchOutcome, LaunchRefusal, Link,
+    QueryTicket, RereadDocument, Tick, Timer, compose,
 };
 use lspool_pool::edge::{ClientEdge, Decoded, ServerEdge, Text};
 use lspool_pool::query::{FinishInput, LaunchPlan, Prepared};
@@ -77,7 +77,10 @@ fn root_key() -> TargetKey {
 
 /// What the rig leaves to the test instead of doing it at once.
 #[derive(Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "independent switches of a test")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of a test"
+)]
 pub(crate) struct Hold {
     pub(crate) launch: bool,
     pub(crate) compose: bool,
@@ -87,6 +90,8 @@ pub(crate) struct Hold {
     pub(crate) spawn: bool,
     pub(crate) initialize: bool,
     pub(crate) terminate: bool,
+    /// Whether the end of a process by [`Effect::Terminate`] is not reported as its exit.
+    pub(crate) exit: bool,
 }
 
 /// A client as the rig plays it.
@@ -118,8 +123,11 @@ pub(crate) struct FakeServer {
     pub(crate) cancelled: Vec<u64>,
     pub(crate) texts: BTreeMap<String, String>,
     pub(crate) versions: BTreeMap<String, i64>,
+    /// The last number heard of each client of the property test.
+    heard: BTreeMap<u64, u64>,
     pub(crate) input_closed: bool,
     pub(crate) terminated: bool,
+    pub(crate) dead: bool,
 }
 
 /// What a query's answer was made of.
@@ -144,6 +152,11 @@ pub(crate) struct Rig {
     pub(crate) calls: Vec<(lspool_pool::core::CallId, String)>,
     pub(crate) shutdowns: Vec<Vec<String>>,
     pub(crate) spawns: usize,
+    /// The clients that hear each server's standard error.
+    pub(crate) audiences: BTreeMap<InstanceId, Vec<ClientId>>,
+    pub(crate) forgotten: Vec<InstanceId>,
+    /// What a server must have when it gets a request of the property test, by its client and number.
+    pub(crate) expected: BTreeMap<(u64, u64), BTreeMap<String, String>>,
     /// The text of each file on disk and its version.
     pub(crate) disk: BTreeMap<String, (String, u32)>,
     pub(crate) launch_refusal: Option<LaunchRefusal>,
@@ -187,6 +200,9 @@ impl Rig {
             calls: Vec::new(),
             shutdowns: Vec::new(),
             spawns: 0,
+            audiences: BTreeMap::new(),
+            forgotten: Vec::new(),
+            expected: BTreeMap::new(),
             disk: BTreeMap::from([file]),
             launch_refusal: None,
             steps: Vec::new(),
@@ -271,8 +287,15 @@ impl Rig {
                 instance,
                 generation,
             } => {
-                if let Some(server) = self.servers.get_mut(&(instance, generation)) {
-                    server.terminated = true;
+                let ended = self
+                    .servers
+                    .get_mut(&(instance, generation))
+                    .is_some_and(|server| {
+                        server.terminated = true;
+                        !server.dead
+                    });
+                if ended && !self.hold.exit {
+                    self.die((instance, generation), "signal 15");
                 }
                 if !self.hold.terminate {
                     self.queue.push_back(Event::Terminated {
@@ -282,11 +305,25 @@ impl Rig {
                     });
                 }
             }
+            Effect::Audience { instance, clients } => {
+                for client in &clients {
+                    assert!(
+                        self.clients.contains_key(client),
+                        "{client} hears {instance}"
+                    );
+                }
+                self.audiences.insert(instance, clients);
+            }
+            Effect::Forget { instance } => {
+                self.audiences.remove(&instance);
+                self.forgotten.push(instance);
+            }
             Effect::Close { client, exit_code } => {
                 let fake = self.clients.get_mut(&client).unwrap();
                 assert_eq!(fake.closed, None, "{client} is closed once");
                 fake.closed = Some(exit_code);
             }
+            Effect::Audience { .. } | Effect::Forget { .. } => {}
             Effect::Notice { client, text } => {
                 self.clients.get_mut(&client).unwrap().notices.push(text);
             }
@@ -325,8 +362,10 @@ impl Rig {
             cancelled: Vec::new(),
             texts: BTreeMap::new(),
             versions: BTreeMap::new(),
+            heard: BTreeMap::new(),
             input_closed: false,
             terminated: false,
+            dead: false,
         };
         self.servers.insert((instance, generation), server);
         self.queue.push_back(Event::Spawned {
@@ -359,7 +398,7 @@ impl Rig {
             }
             Link::Server(instance, generation) => {
                 let server = self.servers.get_mut(&(instance, generation)).unwrap();
-                server.take(&parsed, body);
+                server.take(&parsed, body, &self.expected);
                 (server.reads, &mut server.unread)
             }
         };
@@ -381,7 +420,11 @@ impl Rig {
         let unread = match link {
             Link::Client(id) => &mut self.clients.get_mut(&id).unwrap().unread,
             Link::Server(instance, generation) => {
-                &mut self.servers.get_mut(&(instance, generation)).unwrap().unread
+                &mut self
+                    .servers
+                    .get_mut(&(instance, generation))
+                    .unwrap()
+                    .unread
             }
         };
         let unread = std::mem::take(unread);
@@ -459,7 +502,7 @@ impl Rig {
         Event::JobDone { job, outcome }
     }
 
-    fn prepare(&self, request: &QueryRequest) -> PreparedQuery {
+    fn prepare(&self, request: &QueryRequest) -> Arc<Prepared> {
         let (text, version) = &self.disk[&request.file];
         let registry = Registry::builtin();
         let plan = LaunchPlan {
@@ -480,6 +523,7 @@ impl Rig {
             file_key: root_key(),
             language_id: "c".to_owned(),
             text: text.as_str().into(),
+            editor_text: None,
             file_version: version.to_string(),
             position: Position {
                 line: 0,
@@ -488,19 +532,17 @@ impl Rig {
             token: None,
             launch: Some(plan),
         };
-        PreparedQuery {
-            launch: prepared.launch.as_ref().map(|plan| plan.facts.clone()),
-            prepared: Arc::new(prepared),
-        }
+        Arc::new(prepared)
     }
 
     fn reread(&self, documents: &[(String, PathBuf, String)]) -> Vec<RereadDocument> {
         documents
             .iter()
             .filter_map(|(uri, _, known)| {
-                let text = self.disk.get(uri).map(|(text, version)| {
-                    (Text::from(text.as_str()), version.to_string())
-                });
+                let text = self
+                    .disk
+                    .get(uri)
+                    .map(|(text, version)| (Text::from(text.as_str()), version.to_string()));
                 let changed = text.as_ref().is_none_or(|(_, version)| version != known);
                 changed.then(|| RereadDocument {
                     uri: uri.clone(),
@@ -552,9 +594,8 @@ impl Rig {
     }
 
     pub(crate) fn initialize(&mut self, client: ClientId, capabilities: &str) {
-        let params = format!(
-            r#"{{"processId":1,"rootUri":"{ROOT_URI}","capabilities":{capabilities}}}"#
-        );
+        let params =
+            format!(r#"{{"processId":1,"rootUri":"{ROOT_URI}","capabilities":{capabilities}}}"#);
         self.request(client, r#""init""#, "initialize", &params);
     }
 
@@ -604,7 +645,9 @@ impl Rig {
     }
 
     pub(crate) fn hover(&mut self, client: ClientId, id: &str) {
-        let params = format!(r#"{{"textDocument":{{"uri":"{FILE}"}},"position":{{"line":0,"character":0}}}}"#);
+        let params = format!(
+            r#"{{"textDocument":{{"uri":"{FILE}"}},"position":{{"line":0,"character":0}}}}"#
+        );
         self.request(client, id, "textDocument/hover", &params);
     }
 
@@ -658,7 +701,10 @@ impl Rig {
 
     /// The same as values.
     pub(crate) fn got_values(&mut self, client: ClientId) -> Vec<Value> {
-        self.got(client).iter().map(|body| serde_json::from_str(body).unwrap()).collect()
+        self.got(client)
+            .iter()
+            .map(|body| serde_json::from_str(body).unwrap())
+            .collect()
     }
 
     /// The one answer to a request that a client got since the last look.
@@ -667,7 +713,9 @@ impl Rig {
         let mut answers = got
             .iter()
             .filter(|value| value.get("method").is_none() && value["id"] == id);
-        let answer = answers.next().unwrap_or_else(|| panic!("no answer to {id} in {got:?}"));
+        let answer = answers
+            .next()
+            .unwrap_or_else(|| panic!("no answer to {id} in {got:?}"));
         assert!(answers.next().is_none(), "one answer to {id} in {got:?}");
         answer.clone()
     }
@@ -734,7 +782,8 @@ impl Rig {
     /// The server takes a request of its own back.
     pub(crate) fn withdraw(&mut self, id: &str) {
         let at = self.server();
-        let body = format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{id}}}}}"#);
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{id}}}}}"#);
         let mut event = self.server_event(at.0, at.1, &body);
         if let Event::Frame { frame, .. } = &mut event {
             let start = body.find(r#""id":"#).unwrap() + 5;
@@ -750,7 +799,10 @@ impl Rig {
     pub(crate) fn serve(&mut self, method: &str, result: &str) {
         let at = self.server();
         let number = self.number(at, method);
-        self.server_says(at, &format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{result}}}"#));
+        self.server_says(
+            at,
+            &format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{result}}}"#),
+        );
     }
 
     pub(crate) fn refuse(&mut self, method: &str, code: i64) {
@@ -810,11 +862,19 @@ impl Rig {
     }
 
     pub(crate) fn exits_at(&mut self, at: (InstanceId, Generation), outcome: &str) {
+        if !self.fake(at).dead {
+            self.die(at, outcome);
+            self.pump();
+        }
+    }
+
+    fn die(&mut self, at: (InstanceId, Generation), outcome: &str) {
+        self.fake(at).dead = true;
         let report = ExitReport {
             outcome: outcome.to_owned(),
             stderr: "last words".to_owned(),
         };
-        self.handle(Event::Exited {
+        self.queue.push_back(Event::Exited {
             instance: at.0,
             generation: at.1,
             report,
@@ -912,17 +972,42 @@ impl Rig {
 
 impl FakeServer {
     /// Takes a message as a real server does.
-    fn take(&mut self, message: &Message, body: String) {
+    fn take(
+        &mut self,
+        message: &Message,
+        body: String,
+        expected: &BTreeMap<(u64, u64), BTreeMap<String, String>>,
+    ) {
         let value: Value = serde_json::from_str(&body).unwrap();
         let params = &value["params"];
+        if let (Some(client), Some(n)) = (params["client"].as_u64(), params["n"].as_u64()) {
+            let last = self.heard.insert(client, n);
+            assert!(
+                last.is_none_or(|last| last < n),
+                "{client}: {n} after {last:?}"
+            );
+            for (uri, text) in expected.get(&(client, n)).into_iter().flatten() {
+                assert_eq!(
+                    self.texts.get(uri),
+                    Some(text),
+                    "{uri} at request {n} of {client}"
+                );
+            }
+        }
         match (message.kind(), message.method().as_deref()) {
             (Kind::Request, Some(method)) => {
-                let id = message.id().and_then(RawId::as_u64).expect("the pool's ids are numbers");
+                let id = message
+                    .id()
+                    .and_then(RawId::as_u64)
+                    .expect("the pool's ids are numbers");
                 self.open.push((id, method.to_owned()));
             }
             (Kind::Response | Kind::ErrorResponse, _) => {
                 let id = message.id().unwrap();
-                assert!(self.asking.remove(id), "an answer to nothing the server asks: {body}");
+                assert!(
+                    self.asking.remove(id),
+                    "an answer to nothing the server asks: {body}"
+                );
             }
             (_, Some("$/cancelRequest")) => {
                 self.cancelled.push(params["id"].as_u64().unwrap());
@@ -932,7 +1017,10 @@ impl FakeServer {
                 let uri = document["uri"].as_str().unwrap().to_owned();
                 self.rise(&uri, document);
                 let text = document["text"].as_str().unwrap().to_owned();
-                assert!(self.texts.insert(uri, text).is_none(), "opened twice: {body}");
+                assert!(
+                    self.texts.insert(uri, text).is_none(),
+                    "opened twice: {body}"
+                );
             }
             (_, Some("textDocument/didChange")) => {
                 let document = &params["textDocument"];
@@ -940,7 +1028,10 @@ impl FakeServer {
                 self.rise(&uri, document);
                 let changes: Vec<edit::Change> =
                     serde_json::from_value(params["contentChanges"].clone()).unwrap();
-                let text = self.texts.get_mut(&uri).expect("only an open document changes");
+                let text = self
+                    .texts
+                    .get_mut(&uri)
+                    .expect("only an open document changes");
                 *text = edit::apply_all(text, &changes, Encoding::Utf16);
             }
             (_, Some("textDocument/didClose")) => {

@@ -16,9 +16,17 @@ fn given_a_server_that_asks_before_it_answers_initialize_then_the_pool_answers()
     let client = rig.client("clangd");
     rig.initialize(client, ABLE);
     rig.server_got();
-    rig.ask("1", "workspace/configuration", r#"{"items":[{"section":"x"},{}]}"#);
+    rig.ask(
+        "1",
+        "workspace/configuration",
+        r#"{"items":[{"section":"x"},{}]}"#,
+    );
     assert_eq!(rig.server_answer(json!(1))["result"], json!([{}, {}]));
-    rig.ask(r#""r""#, "client/registerCapability", r#"{"registrations":[]}"#);
+    rig.ask(
+        r#""r""#,
+        "client/registerCapability",
+        r#"{"registrations":[]}"#,
+    );
     assert_eq!(rig.server_answer(json!("r"))["result"], json!(null));
     rig.ask("3", "workspace/applyEdit", r#"{"edit":{}}"#);
     assert_eq!(rig.server_answer(json!(3))["result"]["applied"], false);
@@ -28,7 +36,10 @@ fn given_a_server_that_asks_before_it_answers_initialize_then_the_pool_answers()
     rig.serve("initialize", RESULT);
     let got = rig.got_values(client);
     assert_eq!(got[0]["id"], "init");
-    assert_eq!(got[1]["params"]["message"], "early", "kept, behind the answer");
+    assert_eq!(
+        got[1]["params"]["message"], "early",
+        "kept, behind the answer"
+    );
     rig.end();
 }
 
@@ -36,12 +47,22 @@ fn given_a_server_that_asks_before_it_answers_initialize_then_the_pool_answers()
 fn given_settings_asked_for_then_the_first_client_answers_and_the_server_hears_its_bytes() {
     let mut rig = Rig::new();
     let (first, second) = (rig.attach(ABLE), rig.attach(ABLE));
-    rig.ask("0", "workspace/configuration", r#"{"items":[{"section":"x"}]}"#);
+    rig.ask(
+        "0",
+        "workspace/configuration",
+        r#"{"items":[{"section":"x"}]}"#,
+    );
     assert!(rig.got(second).is_empty());
     let number = rig.got_values(first)[0]["id"].clone();
     rig.server_got();
-    rig.send(first, &format!(r#"{{"jsonrpc":"2.0","id":{number},"result":[{{"a" : 1e0}}]}}"#));
-    assert_eq!(rig.server_got(), [r#"{"jsonrpc":"2.0","id":0,"result":[{"a" : 1e0}]}"#]);
+    rig.send(
+        first,
+        &format!(r#"{{"jsonrpc":"2.0","id":{number},"result":[{{"a" : 1e0}}]}}"#),
+    );
+    assert_eq!(
+        rig.server_got(),
+        [r#"{"jsonrpc":"2.0","id":0,"result":[{"a" : 1e0}]}"#]
+    );
     rig.end();
 }
 
@@ -49,13 +70,20 @@ fn given_settings_asked_for_then_the_first_client_answers_and_the_server_hears_i
 fn given_a_client_that_fails_to_answer_for_settings_then_the_next_is_asked_then_the_pool_answers() {
     let mut rig = Rig::new();
     let (first, second, third) = (rig.attach(ABLE), rig.attach(ABLE), rig.attach(ABLE));
-    rig.ask("0", "workspace/configuration", r#"{"items":[{"section":"x"},{"section":"y"}]}"#);
+    rig.ask(
+        "0",
+        "workspace/configuration",
+        r#"{"items":[{"section":"x"},{"section":"y"}]}"#,
+    );
     let number = rig.got_values(first)[0]["id"].clone();
     rig.send(
         first,
         &format!(r#"{{"jsonrpc":"2.0","id":{number},"error":{{"code":-32601,"message":"no"}}}}"#),
     );
-    assert_eq!(rig.got_values(second)[0]["method"], "workspace/configuration");
+    assert_eq!(
+        rig.got_values(second)[0]["method"],
+        "workspace/configuration"
+    );
     rig.kill(second);
     let number = rig.got_values(third)[0]["id"].clone();
     rig.server_got();
@@ -63,7 +91,11 @@ fn given_a_client_that_fails_to_answer_for_settings_then_the_next_is_asked_then_
         third,
         &format!(r#"{{"jsonrpc":"2.0","id":{number},"error":{{"code":-32601,"message":"no"}}}}"#),
     );
-    assert_eq!(rig.server_answer(json!(0))["result"], json!([{}, {}]), "no null in it");
+    assert_eq!(
+        rig.server_answer(json!(0))["result"],
+        json!([{}, {}]),
+        "no null in it"
+    );
     rig.end();
 }
 
@@ -96,7 +128,11 @@ fn given_a_dialogue_then_the_client_whose_command_runs_is_asked_and_nobody_else(
 fn given_a_server_that_withdraws_its_request_then_the_client_hears_its_own_id() {
     let mut rig = Rig::new();
     let client = rig.attach(ABLE);
-    rig.ask("5", "window/showMessageRequest", r#"{"type":3,"message":"?"}"#);
+    rig.ask(
+        "5",
+        "window/showMessageRequest",
+        r#"{"type":3,"message":"?"}"#,
+    );
     let number = rig.got_values(client)[0]["id"].clone();
     rig.withdraw("5");
     assert_eq!(rig.got_values(client)[0]["params"]["id"], number);
@@ -114,11 +150,21 @@ fn given_an_id_of_the_server_that_is_in_flight_then_the_second_request_gets_an_e
     let mut rig = Rig::new();
     rig.attach(ABLE);
     rig.server_got();
-    rig.ask("5", "window/showMessageRequest", r#"{"type":3,"message":"?"}"#);
-    rig.ask("5", "window/showMessageRequest", r#"{"type":3,"message":"!"}"#);
+    rig.ask(
+        "5",
+        "window/showMessageRequest",
+        r#"{"type":3,"message":"?"}"#,
+    );
+    rig.ask(
+        "5",
+        "window/showMessageRequest",
+        r#"{"type":3,"message":"!"}"#,
+    );
     assert_eq!(rig.server_answer(json!(5))["error"]["code"], -32600);
     let at = rig.server();
-    rig.fake(at).asking.insert(lspool_pool::wire::RawId::number(5));
+    rig.fake(at)
+        .asking
+        .insert(lspool_pool::wire::RawId::number(5));
     rig.end();
 }
 
@@ -138,7 +184,11 @@ fn given_nobody_attached_then_every_request_of_the_server_is_answered() {
         (7, "window/showDocument"),
         (8, "x/y"),
     ] {
-        rig.ask(&id.to_string(), method, r#"{"items":[],"token":"t","type":1,"message":"m"}"#);
+        rig.ask(
+            &id.to_string(),
+            method,
+            r#"{"items":[],"token":"t","type":1,"message":"m"}"#,
+        );
     }
     let at = rig.server();
     assert!(rig.fake(at).asking.is_empty());
@@ -159,14 +209,19 @@ fn given_folders_asked_for_then_the_server_hears_what_it_was_told() {
 }
 
 #[test]
-fn given_registrations_then_they_reach_clients_that_announced_them_also_late_ones_and_are_taken_back() {
+fn given_registrations_then_they_reach_clients_that_announced_them_also_late_ones_and_are_taken_back()
+ {
     let mut rig = Rig::new();
     let (able, unable) = (rig.attach(ABLE), rig.attach(UNABLE));
     assert_eq!(rig.spawns, 1);
     rig.server_got();
     let params = r#"{"registrations":[{"id":"h","method":"textDocument/hover"},{"id":"w","method":"workspace/didChangeWatchedFiles","registerOptions":{"watchers":[]}}]}"#;
     rig.ask("1", "client/registerCapability", params);
-    assert_eq!(rig.server_answer(json!(1))["result"], json!(null), "at once");
+    assert_eq!(
+        rig.server_answer(json!(1))["result"],
+        json!(null),
+        "at once"
+    );
     let all = rig.got_values(able)[0]["params"]["registrations"].clone();
     assert_eq!(all.as_array().unwrap().len(), 2);
     let some = rig.got_values(unable)[0]["params"]["registrations"].clone();
@@ -178,7 +233,10 @@ fn given_registrations_then_they_reach_clients_that_announced_them_also_late_one
     assert_eq!(rig.got_values(late)[0]["params"]["registrations"], all);
     let params = r#"{"unregisterations":[{"id":"w","method":"workspace/didChangeWatchedFiles"}]}"#;
     rig.ask("2", "client/unregisterCapability", params);
-    assert_eq!(rig.got_values(late)[0]["method"], "client/unregisterCapability");
+    assert_eq!(
+        rig.got_values(late)[0]["method"],
+        "client/unregisterCapability"
+    );
     assert!(rig.got(unable).is_empty(), "it never heard of it");
     rig.exits("signal 9");
     let taken = rig.got_values(unable)[0]["params"]["unregisterations"].clone();
@@ -187,15 +245,25 @@ fn given_registrations_then_they_reach_clients_that_announced_them_also_late_one
 }
 
 #[test]
-fn given_progress_of_the_server_then_clients_that_show_it_see_it_and_a_late_joiner_its_last_state() {
+fn given_progress_of_the_server_then_clients_that_show_it_see_it_and_a_late_joiner_its_last_state()
+{
     let mut rig = Rig::new();
     let (able, unable) = (rig.attach(ABLE), rig.attach(UNABLE));
     rig.server_got();
     rig.ask("1", "window/workDoneProgress/create", r#"{"token":"t"}"#);
     assert_eq!(rig.server_answer(json!(1))["result"], json!(null));
-    rig.tell("$/progress", r#"{"token":"t","value":{"kind":"begin","title":"x"}}"#);
-    rig.tell("$/progress", r#"{"token":"t","value":{"kind":"report","percentage":5}}"#);
-    rig.tell("$/progress", r#"{"token":"t","value":{"kind":"report","percentage":50}}"#);
+    rig.tell(
+        "$/progress",
+        r#"{"token":"t","value":{"kind":"begin","title":"x"}}"#,
+    );
+    rig.tell(
+        "$/progress",
+        r#"{"token":"t","value":{"kind":"report","percentage":5}}"#,
+    );
+    rig.tell(
+        "$/progress",
+        r#"{"token":"t","value":{"kind":"report","percentage":50}}"#,
+    );
     assert_eq!(rig.got(able).len(), 4);
     assert!(rig.got(unable).is_empty());
     let late = rig.client("clangd");
@@ -209,7 +277,10 @@ fn given_progress_of_the_server_then_clients_that_show_it_see_it_and_a_late_join
     assert_eq!(got[2]["params"]["value"]["percentage"], 50);
     rig.exits("signal 9");
     let ended = rig.got_values(late);
-    assert_eq!(ended[0]["params"]["value"]["kind"], "end", "nothing runs for ever");
+    assert_eq!(
+        ended[0]["params"]["value"]["kind"], "end",
+        "nothing runs for ever"
+    );
     rig.end();
 }
 
@@ -226,10 +297,16 @@ fn given_tokens_of_clients_then_only_a_collision_is_renamed_and_each_hears_its_o
         .iter()
         .map(|body| serde_json::from_str(body).unwrap())
         .collect();
-    assert_eq!(sent[0]["params"], json!({"workDoneToken":7,"partialResultToken":"p"}));
+    assert_eq!(
+        sent[0]["params"],
+        json!({"workDoneToken":7,"partialResultToken":"p"})
+    );
     let renamed = sent[1]["params"]["workDoneToken"].clone();
     assert_ne!(renamed, json!(7));
-    rig.tell("$/progress", &format!(r#"{{"token":{renamed},"value":{{"kind":"begin","title":"x"}}}}"#));
+    rig.tell(
+        "$/progress",
+        &format!(r#"{{"token":{renamed},"value":{{"kind":"begin","title":"x"}}}}"#),
+    );
     assert!(rig.got(first).is_empty());
     assert_eq!(rig.got_values(second)[0]["params"]["token"], 7);
     rig.tell("$/progress", r#"{"token":"p","value":[1]}"#);
@@ -266,12 +343,31 @@ fn given_settings_of_a_second_client_that_differ_then_they_are_not_told_and_the_
     let mut rig = Rig::new();
     let (first, second) = (rig.attach("{}"), rig.attach("{}"));
     rig.server_got();
-    rig.notify(first, "workspace/didChangeConfiguration", r#"{"settings":{"a":1,"b":2}}"#);
-    rig.notify(second, "workspace/didChangeConfiguration", r#"{"settings":{"b":2,"a":1}}"#);
-    rig.notify(second, "workspace/didChangeConfiguration", r#"{"settings":{}}"#);
+    rig.notify(
+        first,
+        "workspace/didChangeConfiguration",
+        r#"{"settings":{"a":1,"b":2}}"#,
+    );
+    rig.notify(
+        second,
+        "workspace/didChangeConfiguration",
+        r#"{"settings":{"b":2,"a":1}}"#,
+    );
+    rig.notify(
+        second,
+        "workspace/didChangeConfiguration",
+        r#"{"settings":{}}"#,
+    );
     assert_eq!(rig.server_methods(), ["workspace/didChangeConfiguration"]);
-    assert!(rig.got(second).is_empty(), "equal settings and none are no difference");
-    rig.notify(second, "workspace/didChangeConfiguration", r#"{"settings":{"a":3}}"#);
+    assert!(
+        rig.got(second).is_empty(),
+        "equal settings and none are no difference"
+    );
+    rig.notify(
+        second,
+        "workspace/didChangeConfiguration",
+        r#"{"settings":{"a":3}}"#,
+    );
     assert!(rig.server_methods().is_empty());
     assert_eq!(rig.got_values(second)[0]["method"], "window/logMessage");
     rig.end();
@@ -287,7 +383,10 @@ fn given_an_answer_and_notifications_then_their_order_is_kept_towards_the_client
     rig.serve("textDocument/hover", "null");
     rig.tell("x/2", "{}");
     let got = rig.got_values(client);
-    let shown: Vec<&str> = got.iter().map(|it| it["method"].as_str().unwrap_or("answer")).collect();
+    let shown: Vec<&str> = got
+        .iter()
+        .map(|it| it["method"].as_str().unwrap_or("answer"))
+        .collect();
     assert_eq!(shown, ["x/1", "answer", "x/2"]);
     rig.end();
 }
