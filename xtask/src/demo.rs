@@ -88,7 +88,10 @@ impl Stage {
             "demo: the language server is {}",
             clangd.display()
         ));
-        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let folder = tempfile::Builder::new()
+            .prefix("lspool-demo-")
+            .tempdir()
+            .context("cannot make a temporary folder")?;
         let stage = Self {
             lspool: lspool.to_owned(),
             folder,

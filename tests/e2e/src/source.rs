@@ -88,6 +88,32 @@ pub fn without_test_module(source: &str) -> &str {
     &source[..end]
 }
 
+/// The files and folders of the modules that a source declares for tests alone (`#[cfg(test)] mod name;`).
+///
+/// Both places that a module may have are given; usually one of them exists.
+pub fn modules_for_tests(file: &Path, source: &str) -> Vec<PathBuf> {
+    let is_root = file
+        .file_name()
+        .is_some_and(|name| name == "mod.rs" || name == "lib.rs" || name == "main.rs");
+    let folder = if is_root {
+        file.with_file_name("")
+    } else {
+        file.with_extension("")
+    };
+    let declared = source.split("#[cfg(test)]").skip(1).filter_map(|after| {
+        let declaration = after
+            .trim_start()
+            .trim_start_matches("pub(crate) ")
+            .trim_start_matches("pub(super) ");
+        let name = declaration.strip_prefix("mod ")?;
+        let end = name.find(|character: char| !character.is_alphanumeric() && character != '_')?;
+        name[end..].starts_with(';').then(|| &name[..end])
+    });
+    declared
+        .flat_map(|name| [folder.join(name), folder.join(format!("{name}.rs"))])
+        .collect()
+}
+
 /// The one-based lines on which a word, or several in a row, occur among the [`words`] of a source.
 pub fn lines_with(words: &[(usize, String)], sequence: &[&str]) -> Vec<usize> {
     words
@@ -239,6 +265,18 @@ mod tests {
         assert_eq!(lines_with(&words, &["Instant", "::", "now"]), [2]);
         assert_eq!(lines_with(&words, &["Instant"]), [2, 3]);
         assert_eq!(lines_with(&words, &["SystemTime"]), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn modules_that_are_declared_for_tests_are_known_by_their_files() {
+        let source =
+            "mod a;\n#[cfg(test)]\npub(crate) mod rig;\n#[cfg(test)]\nmod tests { fn f() {} }\n";
+        let expected = ["/p/edge/rig", "/p/edge/rig.rs"].map(PathBuf::from);
+        assert_eq!(
+            modules_for_tests(Path::new("/p/edge/mod.rs"), source),
+            expected
+        );
+        assert_eq!(modules_for_tests(Path::new("/p/edge.rs"), source), expected);
     }
 
     #[test]

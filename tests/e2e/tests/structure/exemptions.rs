@@ -1,6 +1,6 @@
 //! Where the rules of the lints are lifted: each place is known here, so that a new one is a decision.
 
-use super::{assert_none, occurrences, rust_files_of};
+use super::{assert_none, occurrences, product_files_of};
 
 /// The crates in which reading a file or starting a process is their own work and not a world's.
 const OUTSIDE_THE_WORLDS: [&str; 5] = [
@@ -37,8 +37,8 @@ fn only_tools_and_the_world_have_their_own_lint_configuration() {
 
 #[test]
 fn pool_and_normalize_never_lift_the_ban_on_files_and_processes() {
-    let mut files = rust_files_of("pool/src");
-    files.extend(rust_files_of("normalize/src"));
+    let mut files = product_files_of("pool/src");
+    files.extend(product_files_of("normalize/src"));
     let lifted = occurrences(&files, &[&["clippy", "::", "disallowed_methods"]]);
     assert_none(&lifted, "files and processes are reached through the world");
 }

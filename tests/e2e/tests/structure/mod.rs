@@ -33,6 +33,26 @@ fn rust_files_of(folder: &str) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
+/// The Rust files of a folder that are part of the product. What only tests are built from is left out: folders and
+/// files of that name, modules that are declared for tests, and the test module at the end of a file.
+fn product_files_of(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut files = rust_files_of(folder);
+    let for_tests: Vec<PathBuf> = files
+        .iter()
+        .flat_map(|(file, text)| source::modules_for_tests(file, text))
+        .collect();
+    files.retain(|(file, _)| {
+        let mut ancestors = file.ancestors();
+        !ancestors
+            .any(|path| path.ends_with("tests") || for_tests.iter().any(|module| module == path))
+            && !file.ends_with("tests.rs")
+    });
+    for (_, text) in &mut files {
+        *text = source::without_test_module(text).to_owned();
+    }
+    files
+}
+
 /// The offences of every file against a list of word sequences that may not occur.
 fn occurrences(files: &[(PathBuf, String)], sequences: &[&[&str]]) -> Vec<String> {
     let mut found = Vec::new();

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use lspool_e2e::source::without_test_module;
-
-use super::{assert_none, occurrences, rust_files_of};
+use super::{assert_none, occurrences, product_files_of, rust_files_of};
 
 /// What a part that is driven by events and a given time may not name.
 const OF_THE_SHELL: [&[&str]; 16] = [
@@ -70,11 +68,8 @@ fn normalize_has_no_io_no_task_and_no_clock() {
 
 #[test]
 fn pool_and_normalize_name_no_provider() {
-    let mut files = rust_files_of("pool/src");
-    files.extend(rust_files_of("normalize/src"));
-    for (_, text) in &mut files {
-        *text = without_test_module(text).to_owned();
-    }
+    let mut files = product_files_of("pool/src");
+    files.extend(product_files_of("normalize/src"));
     assert_none(
         &occurrences(&files, &LOCAL_PROVIDER),
         "a provider is named only where a world is composed",
@@ -83,9 +78,8 @@ fn pool_and_normalize_name_no_provider() {
 
 #[test]
 fn the_faces_compose_the_local_world_in_one_place() {
-    let composing: Vec<PathBuf> = rust_files_of("proxy/src")
+    let composing: Vec<PathBuf> = product_files_of("proxy/src")
         .into_iter()
-        .map(|(file, text)| (file, without_test_module(&text).to_owned()))
         .filter(|file| !occurrences(std::slice::from_ref(file), &COMPOSITION).is_empty())
         .map(|(file, _)| file)
         .collect();

@@ -9,8 +9,9 @@ const LONGEST_FILE_LINES: usize = 800;
 
 /// What no text of the repository holds, in parts so that this file does not hold it either: folders of the machine
 /// that it was written on, and the hosts of package registries (a person's own client knows which it uses).
-const FORBIDDEN: [[&str; 2]; 9] = [
-    ["/wo", "rk/"],
+const FORBIDDEN: [[&str; 2]; 10] = [
+    ["/wo", "rk/main"],
+    ["/wo", "rk/shared"],
     ["/ro", "ot/"],
     ["/far", "m/"],
     [".lib", "rary"],
@@ -20,6 +21,15 @@ const FORBIDDEN: [[&str; 2]; 9] = [
     ["registry.npm", "js"],
     ["deb.deb", "ian"],
 ];
+
+/// Whether the text holds the word, and as the begin of a path where it begins with a slash.
+fn names(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !word.starts_with('/')
+            || !before.is_some_and(|before| before.is_alphanumeric() || "._-}".contains(before))
+    })
+}
 
 /// Written by Cargo, which names its registry in it.
 const GENERATED: &str = "Cargo.lock";
@@ -43,7 +53,7 @@ fn no_text_names_a_machine_a_registry_or_an_issue() {
         };
         for (number, line) in text.lines().enumerate().filter(|_| !is_generated) {
             for word in FORBIDDEN.map(|parts| parts.concat()) {
-                if line.contains(&word) {
+                if names(line, &word) {
                     offences.push(offence(&file, number + 1, &word));
                 }
             }
@@ -53,6 +63,13 @@ fn no_text_names_a_machine_a_registry_or_an_issue() {
         }
     }
     assert_none(&offences, "the project speaks of the project alone");
+}
+
+#[test]
+fn a_folder_is_recognised_where_a_path_begins() {
+    assert!(names("cd /top/x", "/top/"));
+    assert!(names("\"file:///top/x\"", "/top/"));
+    assert!(!names("../top/x {base}/top/x a/top/x", "/top/"));
 }
 
 #[test]
