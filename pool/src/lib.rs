@@ -17,6 +17,6 @@ pub mod shell;
 pub mod wire;
 
 pub use shell::{
-    BoxFuture, ClientContext, Connection, ConnectionEnd, Face, MethodCall, Methods, Notice, Pool, PoolError,
-    PoolOptions, Step,
+    BoxFuture, ClientContext, Connection, ConnectionEnd, Face, MethodCall, Methods, Notice, Pool,
+    PoolError, PoolOptions, Step,
 };

@@ -1,13 +1,15 @@
 //! Everything that the core asks to be done.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lspool_normalize::UriKey;
 use lspool_normalize::capabilities::ClientOffer;
 use lspool_normalize::request::QueryRequest;
 
 use crate::edge::Text;
-use crate::query::{FinishInput, RunningRoot};
+use crate::query::{EditorText, FinishInput, NamedFile, RunningRoot};
 use crate::wire::{Message, Outgoing, RawId};
 
 use super::event::FinishOutcome;
@@ -73,6 +75,10 @@ pub enum Job {
         client: ClientId,
         /// The roots that the connection named.
         roots: Vec<PathBuf>,
+        /// Files outside of their root that answers have named.
+        named_files: Arc<BTreeMap<UriKey, NamedFile>>,
+        /// The texts that editors hold.
+        editor_texts: Arc<BTreeMap<UriKey, EditorText>>,
         /// The query.
         request: Arc<QueryRequest>,
         /// Instances that run, for the spelling of their roots.

@@ -102,17 +102,8 @@ pub struct RereadDocument {
     pub text: Option<(Text, String)>,
 }
 
-/// A query that can be asked.
-#[derive(Clone, Debug)]
-pub struct PreparedQuery {
-    /// Server, root, text and position.
-    pub prepared: Arc<Prepared>,
-    /// The launch of its server and its digest; absent where no program is to be had.
-    pub launch: Option<LaunchFacts>,
-}
-
 /// The outcome of the `Prepare` job.
-pub type PrepareOutcome = Result<PreparedQuery, Box<RpcError>>;
+pub type PrepareOutcome = Result<Arc<Prepared>, Box<RpcError>>;
 /// The outcome of the `Reread` job: documents whose text changed.
 pub type RereadOutcome = Vec<RereadDocument>;
 /// The outcome of the `Finish` job.

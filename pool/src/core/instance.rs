@@ -196,6 +196,8 @@ pub(super) struct Instance {
     pub(super) had_only_queries: bool,
     pub(super) clients: Vec<ClientId>,
     pub(super) queries: BTreeSet<QueryTicket>,
+    /// Files outside of the root that its answers have named.
+    pub(super) named_files: BTreeSet<UriKey>,
     pub(super) outbox: Outbox,
     pub(super) pending: BTreeMap<u64, Pending>,
     pub(super) documents: BTreeMap<String, ServerDocument>,
@@ -266,6 +268,7 @@ impl Instance {
             had_only_queries: true,
             clients: Vec::new(),
             queries: BTreeSet::new(),
+            named_files: BTreeSet::new(),
             outbox: Outbox::new(outbox_bytes, now),
             pending: BTreeMap::new(),
             documents: BTreeMap::new(),

@@ -48,7 +48,7 @@ pub use config::{CoreConfig, CoreLimits};
 pub use effect::{Effect, Job};
 pub use event::{
     Event, ExitReport, FinishOutcome, Frame, FrameFault, JobOutcome, LaunchOutcome, LaunchRefusal,
-    PrepareOutcome, PreparedQuery, RereadDocument, RereadOutcome,
+    PrepareOutcome, RereadDocument, RereadOutcome,
 };
 pub use ids::{
     CallId, ClientId, Generation, InstanceId, InstanceTimer, JobId, Link, QueryTicket, Tick, Timer,

@@ -157,15 +157,10 @@ impl<'a> Files<'a> {
         let prepared = &self.input.prepared;
         let site = self.sites.get(key);
         if site.is_some_and(|site| site.is_queried) {
-            return match &self.input.editor_text {
-                Some(editor) => Content::Text {
-                    text: Arc::clone(&editor.text),
-                    version: None,
-                },
-                None => Content::Text {
-                    text: Arc::clone(&prepared.text),
-                    version: Some(prepared.file_version.clone()),
-                },
+            let from_disk = prepared.editor_text.is_none();
+            return Content::Text {
+                text: Arc::clone(&prepared.text),
+                version: from_disk.then(|| prepared.file_version.clone()),
             };
         }
         let on_disk = match site.and_then(|site| site.target.as_ref()) {

@@ -32,8 +32,6 @@ pub struct FinishInput {
     pub request: Arc<QueryRequest>,
     /// What [`super::prepare`] found.
     pub prepared: Arc<Prepared>,
-    /// The editor's text that the server was asked about; `None` where it was the disk's.
-    pub editor_text: Option<EditorText>,
     /// The texts of the documents that the server holds open, by their URIs: what its answer is about.
     pub open_texts: BTreeMap<UriKey, Arc<str>>,
     /// The server's name, as in `envelope.servers`.
@@ -342,9 +340,7 @@ impl FinishInput {
     }
 
     fn asked_text(&self) -> &str {
-        self.editor_text
-            .as_ref()
-            .map_or(&*self.prepared.text, |editor| &*editor.text)
+        &self.prepared.text
     }
 
     fn envelope(&self, counts: &Counts, is_empty: bool, more_notes: Vec<String>) -> Envelope {
@@ -356,7 +352,7 @@ impl FinishInput {
             truncated: counts.cursor.is_some(),
             is_empty,
         });
-        let text = match &self.editor_text {
+        let text = match &self.prepared.editor_text {
             Some(editor) => TextVersion {
                 source: TextSource::Editor,
                 version: editor.version.clone(),

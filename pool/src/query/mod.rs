@@ -49,6 +49,8 @@ pub struct QueryContext {
     pub installs: Vec<PathBuf>,
     /// Files outside of their root that an earlier answer named, while the instance that named them lives.
     pub named_files: Arc<BTreeMap<UriKey, NamedFile>>,
+    /// The texts that attached editors hold, by document: what `view: "editor"` reads.
+    pub editor_texts: Arc<BTreeMap<UriKey, EditorText>>,
 }
 
 /// Who named a file outside of its root, such as a library's.
@@ -94,9 +96,11 @@ pub struct Prepared {
     pub file_key: TargetKey,
     /// The `languageId` of the document.
     pub language_id: String,
-    /// The file's text on disk, without a byte order mark.
+    /// The text that the query is about: the file's on disk without a byte order mark, or an editor's.
     pub text: Arc<str>,
-    /// The fs version of that text.
+    /// The editor's text, when the query asked for that view and an editor holds the document.
+    pub editor_text: Option<EditorText>,
+    /// The fs version of the file when it was read.
     pub file_version: String,
     /// Where the server is asked, in UTF-16, inside `text`.
     pub position: Position,

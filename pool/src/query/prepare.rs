@@ -6,7 +6,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lspool_normalize::{LspCode, QueryRequest, RpcError};
+use lspool_normalize::request::View;
+use lspool_normalize::{LspCode, QueryRequest, RpcError, UriKey};
 use lspool_world::World;
 use serde_json::json;
 
@@ -15,7 +16,7 @@ use super::choose::choose;
 use super::locate::locate;
 use super::path::fs_error;
 use super::text::{TextLimit, read_bounded};
-use super::{Prepared, QueryContext, RunningRoot};
+use super::{EditorText, Prepared, QueryContext, RunningRoot};
 use crate::registry::Registry;
 
 /// Finds what a query is about and how it can be asked. `running` are the instances that live now: one of them that
@@ -42,7 +43,11 @@ pub async fn prepare(
             TextLimit::Fs(error) => fs_error(&error),
             TextLimit::TooLarge { at_least } => too_large(&asked.path, limit, at_least),
         })?;
-    let located = locate(&file.text, request)?;
+    let editor_text = editor_text(context, request, &asked);
+    let text = editor_text
+        .as_ref()
+        .map_or_else(|| Arc::from(file.text), |editor| Arc::clone(&editor.text));
+    let located = locate(&text, request)?;
     let file_path = chosen.root.spell(world, &asked);
     let file_uri = world
         .fs()
@@ -58,12 +63,25 @@ pub async fn prepare(
         asked_uri: asked.uri,
         file_key: asked.target.key().clone(),
         language_id: chosen.server.language_id,
-        text: Arc::from(file.text),
+        text,
+        editor_text,
         file_version: file.version,
         position: located.position,
         token: located.token,
         launch: chosen.launch,
     })
+}
+
+/// The text that an editor holds of the asked file, where the request wants that view.
+fn editor_text(
+    context: &QueryContext,
+    request: &QueryRequest,
+    asked: &AskedFile,
+) -> Option<EditorText> {
+    if request.view != Some(View::Editor) {
+        return None;
+    }
+    context.editor_texts.get(&UriKey::new(&asked.uri)).cloned()
 }
 
 fn too_large(path: &Path, limit: u64, at_least: u64) -> RpcError {

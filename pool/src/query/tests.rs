@@ -81,6 +81,7 @@ impl Bench {
             roots: Vec::new(),
             installs: Vec::new(),
             named_files: Arc::new(BTreeMap::new()),
+            editor_texts: Arc::new(BTreeMap::new()),
         }
     }
 }

@@ -4,12 +4,14 @@
 //! A definition is complete: every value has been set by the built-in table, by a configuration file, or
 //! by the default that [`super::decode`] names, so no reader needs a default of its own (design §1.11).
 
+use std::fmt;
+
 use globset::GlobMatcher;
 use regex::Regex;
 use serde_json::{Map, Value};
 
 /// One language server: how it is started, what it serves and how it shows that it is ready.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Definition {
     /// Stable name, as in `envelope.servers`, `status` and the configuration.
     pub id: String,
@@ -49,6 +51,13 @@ pub struct Definition {
     pub generated: Vec<PathPattern>,
     /// Paths, relative to the root, that the server itself writes; changes there are not announced to it.
     pub caches: Vec<PathPattern>,
+}
+
+/// A definition is known by its id; its patterns would drown whatever is printed around them.
+impl fmt::Debug for Definition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Definition").field(&self.id).finish()
+    }
 }
 
 impl Definition {

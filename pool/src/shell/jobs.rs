@@ -6,8 +6,7 @@ use std::sync::Arc;
 use lspool_world::World;
 
 use crate::core::{
-    Job, JobOutcome, LaunchOutcome, LaunchRefusal, PreparedQuery, RereadDocument, compose,
-    compose_plainly,
+    Job, JobOutcome, LaunchOutcome, LaunchRefusal, RereadDocument, compose, compose_plainly,
 };
 use crate::edge::Text;
 use crate::query::{self, QueryContext, Reread};
@@ -53,16 +52,30 @@ pub(super) async fn run(
         Job::Lower { .. } | Job::Open { .. } | Job::Change { .. } => composed(work).await,
         Job::Prepare {
             roots,
+            named_files,
+            editor_texts,
             request,
             running,
             ..
         } => {
             let client = client?;
-            Some(JobOutcome::Prepared(
-                prepare(&context, &client, roots, &request, &running)
-                    .await
-                    .map_err(Box::new),
-            ))
+            let query_context = QueryContext {
+                cwd: client.cwd.clone(),
+                environment: client.environment.clone(),
+                roots,
+                installs: context.installs.clone(),
+                named_files,
+                editor_texts,
+            };
+            let prepared = query::prepare(
+                &context.world,
+                &context.registry,
+                &query_context,
+                &request,
+                &running,
+            );
+            let prepared = prepared.await.map(Arc::new).map_err(Box::new);
+            Some(JobOutcome::Prepared(prepared))
         }
         Job::Reread { documents, limit } => Some(JobOutcome::Reread(
             reread(&context.world, documents, limit).await,
@@ -137,54 +150,6 @@ async fn launch(
         root_key,
         root_path,
     }))
-}
-
-async fn prepare(
-    context: &JobContext,
-    client: &ClientContext,
-    roots: Vec<std::path::PathBuf>,
-    request: &lspool_normalize::QueryRequest,
-    running: &[query::RunningRoot],
-) -> Result<PreparedQuery, lspool_normalize::RpcError> {
-    let query_context = QueryContext {
-        cwd: client.cwd.clone(),
-        environment: client.environment.clone(),
-        roots,
-        installs: context.installs.clone(),
-        named_files: Arc::default(),
-    };
-    let prepared = query::prepare(
-        &context.world,
-        &context.registry,
-        &query_context,
-        request,
-        running,
-    )
-    .await?;
-    let launch = match &prepared.launch {
-        Some(plan) => {
-            let options_digest = prepared
-                .definition
-                .initialization_options
-                .as_ref()
-                .and_then(|options| lspool_normalize::canonical::digest(&options.to_string()).ok())
-                .unwrap_or(0);
-            let input = LaunchInput {
-                argv: &plan.argv,
-                cwd: &plan.cwd,
-                environment: &plan.environment,
-                scrub: plan.scrub,
-                options_digest,
-                identity_env: &prepared.definition.identity_env,
-            };
-            LaunchFacts::resolve(&context.world, input).await.ok()
-        }
-        None => None,
-    };
-    Ok(PreparedQuery {
-        prepared: Arc::new(prepared),
-        launch,
-    })
 }
 
 async fn reread(

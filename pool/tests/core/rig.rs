@@ -323,7 +323,6 @@ impl Rig {
                 assert_eq!(fake.closed, None, "{client} is closed once");
                 fake.closed = Some(exit_code);
             }
-            Effect::Audience { .. } | Effect::Forget { .. } => {}
             Effect::Notice { client, text } => {
                 self.clients.get_mut(&client).unwrap().notices.push(text);
             }

@@ -7,13 +7,12 @@ use lspool_normalize::{LspCode, RpcError, UriKey, capabilities};
 
 use super::Stage;
 use crate::core::effect::{Effect, Job};
-use crate::core::event::{PrepareOutcome, PreparedQuery};
+use crate::core::event::PrepareOutcome;
 use crate::core::ids::{InstanceId, QueryTicket, Timer};
 use crate::core::instance::{Identity, Instance, ServerLaunch, Start};
 use crate::core::lifecycle::query_initialize_params;
 use crate::core::{Core, JobOwner};
 use crate::query::Prepared;
-use crate::registry::LaunchFacts;
 
 impl Core {
     pub(in crate::core) fn query_prepared(
@@ -27,13 +26,13 @@ impl Core {
         };
         match result {
             Err(error) => self.finish_query(ticket, Err(error), out),
-            Ok(PreparedQuery { prepared, launch }) => {
+            Ok(prepared) => {
                 query.prepared = Some(prepared.clone());
                 query.stage = Stage::Booting;
                 let running = self.instance_for(&prepared);
                 let target = match running {
                     Some(target) => target,
-                    None => match self.start_for_query(&prepared, launch, out) {
+                    None => match self.start_for_query(&prepared, out) {
                         Ok(target) => target,
                         Err(error) => return self.finish_query(ticket, Err(error), out),
                     },
@@ -62,10 +61,9 @@ impl Core {
     pub(super) fn start_for_query(
         &mut self,
         prepared: &Prepared,
-        facts: Option<LaunchFacts>,
         out: &mut Vec<Effect>,
     ) -> Result<InstanceId, Box<RpcError>> {
-        let (Some(plan), Some(facts)) = (prepared.launch.as_ref(), facts) else {
+        let Some(plan) = prepared.launch.as_ref() else {
             let text = format!("no program of {} can be found", prepared.definition.id);
             return Err(Box::new(RpcError::lsp(LspCode::Unavailable, text, None)));
         };
@@ -76,7 +74,7 @@ impl Core {
             scrub: plan.scrub,
         };
         let identity = Identity {
-            launch: facts,
+            launch: plan.facts.clone(),
             folders: vec![UriKey::new(&prepared.root_uri)],
             profile: capabilities::raise(capabilities::full()).map_or(0, |raised| raised.digest),
         };

@@ -47,12 +47,7 @@ impl Core {
         }
         if own_changed {
             // Position and text belong together: both are found again on the text of now.
-            let work = Job::Prepare {
-                client,
-                roots: self.roots_of(client),
-                request: self.queries[&ticket].request.clone(),
-                running: self.running_roots(),
-            };
+            let work = self.preparation(client, &self.queries[&ticket].request);
             let job = self.job(JobOwner::Prepare(ticket), work, out);
             if let Some(query) = self.queries.get_mut(&ticket) {
                 query.stage = Stage::Preparing(job);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lspool_normalize::{Encoding, LspCode, Readiness, RpcError, UriKey};
+use lspool_normalize::{Encoding, LspCode, QueryResult, Readiness, RpcError, UriKey};
 
 use super::Stage;
 use crate::core::effect::{Effect, Job};
@@ -12,6 +12,9 @@ use crate::core::ids::{ClientId, InstanceId, QueryTicket, Timer};
 use crate::core::instance::Requester;
 use crate::core::{Core, JobOwner};
 use crate::query::FinishInput;
+
+/// Files outside of its root that are remembered per instance.
+const NAMED_FILES: usize = 1_000;
 
 impl Core {
     pub(super) fn finish_with_result(
@@ -49,7 +52,6 @@ impl Core {
         let input = FinishInput {
             request: query.request.clone(),
             prepared,
-            editor_text: None,
             open_texts,
             encoding: Encoding::Utf16,
             result,
@@ -82,7 +84,27 @@ impl Core {
         result: FinishOutcome,
         out: &mut Vec<Effect>,
     ) {
+        self.note_named_files(ticket, &result);
         self.finish_query(ticket, result, out);
+    }
+
+    /// Remembers the files outside of the root that an answer names, so that they can be asked about next.
+    fn note_named_files(&mut self, ticket: QueryTicket, result: &FinishOutcome) {
+        let target = self.queries.get(&ticket).and_then(|query| query.instance);
+        let instance = target.and_then(|target| self.instances.get_mut(&target));
+        let (Some(instance), Ok(result)) = (instance, result) else {
+            return;
+        };
+        let QueryResult::Locations { locations, .. } = result.as_ref() else {
+            return;
+        };
+        for location in locations.iter().filter(|location| !location.in_workspace) {
+            if instance.named_files.len() < NAMED_FILES {
+                instance
+                    .named_files
+                    .insert(UriKey::new(location.uri.as_str()));
+            }
+        }
     }
 
     /// Gives a query its answer and lets go of what it holds.

@@ -10,16 +10,18 @@ mod boot;
 mod documents;
 mod end;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lspool_normalize::request::View;
 use lspool_normalize::{LspCode, QueryRequest, Readiness, RpcError, UriKey};
 
-use crate::core::client::ClientFace;
+use crate::core::client::{Client, ClientFace};
 use crate::core::effect::{Effect, Job};
 use crate::core::ids::{ClientId, InstanceId, JobId, QueryTicket, Tick, Timer};
 use crate::core::{Core, JobOwner};
-use crate::query::{Prepared, RunningRoot};
+use crate::query::{EditorText, NamedFile, Prepared, RunningRoot};
 
 /// LSP: the content was changed while the request ran.
 const CONTENT_MODIFIED: i64 = -32801;
@@ -124,12 +126,7 @@ impl Core {
                 at,
             });
         }
-        let work = Job::Prepare {
-            client,
-            roots: self.roots_of(client),
-            request: request.clone(),
-            running: self.running_roots(),
-        };
+        let work = self.preparation(client, &request);
         let job = self.job(JobOwner::Prepare(ticket), work, out);
         let query = Query {
             client,
@@ -148,6 +145,56 @@ impl Core {
             references: None,
         };
         self.queries.insert(ticket, query);
+    }
+
+    /// The job that finds what a query is about.
+    fn preparation(&self, client: ClientId, request: &Arc<QueryRequest>) -> Job {
+        let editor_texts = match request.view {
+            Some(View::Editor) => self.editor_texts(),
+            _ => BTreeMap::new(),
+        };
+        Job::Prepare {
+            client,
+            roots: self.roots_of(client),
+            named_files: Arc::new(self.named_files()),
+            editor_texts: Arc::new(editor_texts),
+            request: request.clone(),
+            running: self.running_roots(),
+        }
+    }
+
+    /// The texts that clients hold open; of several for one document, that of whoever was active last.
+    fn editor_texts(&self) -> BTreeMap<UriKey, EditorText> {
+        let mut clients: Vec<&Client> = self.clients.values().collect();
+        clients.sort_by_key(|client| client.activity);
+        let documents = clients.into_iter().flat_map(|client| &client.documents);
+        let texts = documents.map(|(uri, document)| {
+            let text = EditorText {
+                text: document.text.content.clone(),
+                version: document.version.unwrap_or_default().to_string(),
+            };
+            (UriKey::new(uri), text)
+        });
+        texts.collect()
+    }
+
+    /// The files outside of their roots that answers of living instances have named.
+    fn named_files(&self) -> BTreeMap<UriKey, NamedFile> {
+        let named = self.instances.values().flat_map(|instance| {
+            let owner = instance
+                .definition
+                .as_ref()
+                .zip(instance.root_path.as_ref());
+            instance.named_files.iter().filter_map(move |file| {
+                let (definition, root_path) = owner?;
+                let by = NamedFile {
+                    server: definition.id.clone(),
+                    root_path: root_path.clone(),
+                };
+                Some((file.clone(), by))
+            })
+        });
+        named.collect()
     }
 
     /// The roots that a connection named, in order.

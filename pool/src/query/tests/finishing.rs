@@ -53,7 +53,6 @@ impl Project {
         FinishInput {
             request: Arc::new(request),
             prepared: Arc::new(prepared),
-            editor_text: None,
             open_texts: BTreeMap::new(),
             server: "rust-analyzer".into(),
             encoding: Encoding::Utf16,
@@ -311,10 +310,14 @@ async fn an_editors_text_is_named_as_such() {
     let mut input = project
         .input(project.request(Operation::GoToDefinition), &answer)
         .await;
-    input.editor_text = Some(EditorText {
-        text: Arc::from("\n\n\n\n\nx\n"),
+    let text: Arc<str> = Arc::from("\n\n\n\n\nx\n");
+    let mut prepared = (*input.prepared).clone();
+    prepared.text = Arc::clone(&text);
+    prepared.editor_text = Some(EditorText {
+        text,
         version: "12".into(),
     });
+    input.prepared = Arc::new(prepared);
 
     let result = project.finish(&input).await.unwrap();
 
