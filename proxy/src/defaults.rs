@@ -48,6 +48,9 @@ pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often a face asks again when the daemon that it reached was leaving at that moment.
 pub(crate) const START_ATTEMPTS: u32 = 5;
 
+/// How long a new daemon stays for its first connection at least.
+pub(crate) const FIRST_CLIENT: Duration = Duration::from_secs(10);
+
 /// How long a new daemon waits for a leaving one to give up the lock.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Settings;
-use crate::defaults::{ORPHANED_GRACE, SWEEP_TIMEOUT};
+use crate::defaults::{FIRST_CLIENT, ORPHANED_GRACE, SWEEP_TIMEOUT};
 use crate::guardian::marker::TreeMarker;
 use crate::guardian::{is_guardian_gone, sweep};
 use crate::serve::Serving;
@@ -159,11 +159,17 @@ impl Host {
 
     /// Leaves when nothing was attached or running for as long as the configuration says.
     pub(crate) async fn leave_when_idle(&self) {
-        let patience = Duration::from_millis(self.settings.numbers.idle_daemon_ms);
+        let configured = Duration::from_millis(self.settings.numbers.idle_daemon_ms);
         let mut activity = self.activity.subscribe();
         loop {
             self.serving.idle().await;
-            activity.borrow_and_update();
+            let is_unused = *activity.borrow_and_update() == 0;
+            // Whoever had it started is on the way, however short the configured time is.
+            let patience = if is_unused {
+                configured.max(FIRST_CLIENT)
+            } else {
+                configured
+            };
             tokio::select! {
                 () = tokio::time::sleep(patience) => {
                     if self.leave_if_unused() {

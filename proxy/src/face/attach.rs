@@ -81,15 +81,19 @@ impl Attachment {
     pub(crate) fn open(face: HelloFace, how: How) -> Result<Self, AttachError> {
         let hello = own_hello(face);
         for _ in 0..START_ATTEMPTS {
-            let (control, in_process) = reach(how)?;
-            match Self::attach(control, &hello)? {
-                Some(mut attachment) => {
-                    attachment.in_process = in_process;
-                    return Ok(attachment);
-                }
+            let (control, in_process) = match reach(how) {
+                Err(AttachError::Lost) => continue,
+                reached => reached?,
+            };
+            if let Some(mut attachment) = Self::attach(control, &hello)? {
+                attachment.in_process = in_process;
+                return Ok(attachment);
+            }
+            match how {
                 // It was leaving; the next one is found or started.
-                None if matches!(how, How::Shared) => {}
-                None => break,
+                How::Shared => {}
+                How::SharedIfRunning => return Err(AttachError::NotRunning),
+                How::InProcess { .. } => break,
             }
         }
         Err(AttachError::Lost)
@@ -216,7 +220,8 @@ fn connect_or_start() -> Result<UnixStream, AttachError> {
     match said.as_str() {
         daemon::READY | daemon::ANOTHER => folder
             .connect()?
-            .ok_or_else(|| AttachError::Start("it left at once".to_owned())),
+            // A daemon that serves others may have left by now.
+            .ok_or(AttachError::Lost),
         said => {
             let log = places.log_folder().map_or_else(String::new, |folder| {
                 format!("; its log is in {}", folder.display())
