@@ -1,0 +1,70 @@
+//! The work that the core gives away: jobs and calls of custom methods.
+
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use super::{Driver, Input};
+use crate::core::{CallId, ClientId, Event, Job, JobId};
+use crate::shell::{MethodCall, jobs};
+
+impl Driver {
+    pub(super) fn start_job(&mut self, job: JobId, work: Job) {
+        let client = match &work {
+            Job::Launch { client, .. }
+            | Job::Prepare { client, .. }
+            | Job::Finish { client, .. } => self
+                .clients
+                .get(client)
+                .map(|handle| handle.context.clone()),
+            _ => None,
+        };
+        let cancel = CancellationToken::new();
+        self.jobs.insert(job, cancel.clone());
+        let (context, inputs) = (self.context.clone(), self.inputs.clone());
+        self.tasks.spawn(async move {
+            let outcome = tokio::select! {
+                () = cancel.cancelled() => return,
+                outcome = jobs::run(context, client, work) => outcome,
+            };
+            match outcome {
+                Some(outcome) => {
+                    let _ = inputs
+                        .send(Input::Event(Event::JobDone { job, outcome }))
+                        .await;
+                }
+                None => tracing::debug!(%job, "a job was for a connection that is gone"),
+            }
+        });
+    }
+
+    pub(super) fn start_call(
+        &mut self,
+        call: CallId,
+        client: ClientId,
+        method: String,
+        params: Option<String>,
+    ) {
+        let Some(handle) = self.clients.get(&client) else {
+            return;
+        };
+        let cancel = CancellationToken::new();
+        self.calls.insert(call, cancel.clone());
+        let params = params.and_then(|params| RawValue::from_string(params).ok());
+        let future = handle.methods.call(MethodCall {
+            client,
+            method,
+            params,
+        });
+        let inputs = self.inputs.clone();
+        self.tasks.spawn(async move {
+            let result = tokio::select! {
+                () = cancel.cancelled() => return,
+                result = future => result,
+            };
+            let result = result.map(|value| value.get().to_owned()).map_err(Box::new);
+            let _ = inputs
+                .send(Input::Event(Event::CallDone { call, result }))
+                .await;
+        });
+    }
+}
