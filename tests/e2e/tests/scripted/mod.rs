@@ -2,5 +2,8 @@
 //!
 //! Each test has a daemon of its own and ends with the proof that nothing is left of it.
 
+mod agent_and_editor;
+mod cancel;
+mod faithfulness;
 mod ground;
 mod sharing;
