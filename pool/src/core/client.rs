@@ -65,6 +65,15 @@ pub(super) struct ClientDocument {
     pub(super) versions: VecDeque<(TextId, Option<i64>)>,
 }
 
+/// What a client calls a text that it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VersionOfText {
+    /// By a version.
+    Named(i64),
+    /// By none: it sent the text without one.
+    Unnamed,
+}
+
 /// Texts whose versions are remembered per document.
 pub(super) const VERSIONS_KEPT: usize = 64;
 
@@ -88,12 +97,12 @@ impl ClientDocument {
     }
 
     /// The client's version of a text: the latest one when it had the text more than once.
-    pub(super) fn version_of(&self, text: TextId) -> Option<Option<i64>> {
+    pub(super) fn version_of(&self, text: TextId) -> Option<VersionOfText> {
         self.versions
             .iter()
             .rev()
             .find(|(id, _)| *id == text)
-            .map(|(_, version)| *version)
+            .map(|(_, version)| version.map_or(VersionOfText::Unnamed, VersionOfText::Named))
     }
 }
 

@@ -11,7 +11,7 @@ use super::effect::Effect;
 use super::event::ExitReport;
 use super::failure::Failure;
 use super::ids::{Generation, InstanceId, InstanceTimer, Link, Timer};
-use super::instance::{Ask, Phase};
+use super::instance::{Ask, Instance, Phase};
 use super::outbox::Outbox;
 use super::readiness::Readiness;
 
@@ -30,7 +30,7 @@ impl Core {
         else {
             return;
         };
-        instance.exited = true;
+        instance.end.exited = true;
         instance.last_exit = Some(report.outcome.clone());
         let ended = format!("{} ended with {}", instance.server, report.outcome);
         // What a program that is no language server has to say may stand on either stream.
@@ -54,7 +54,8 @@ impl Core {
             return;
         };
         let instance = self.instances.get_mut(&target);
-        if let Some(instance) = instance.filter(|it| it.generation == generation && !it.ever_ready)
+        if let Some(instance) =
+            instance.filter(|it| it.generation == generation && !it.ever_ready())
         {
             instance.printed = Some(sample);
         }
@@ -71,7 +72,7 @@ impl Core {
         let known = self
             .instances
             .get(&target)
-            .is_some_and(|instance| instance.ever_ready);
+            .is_some_and(Instance::ever_ready);
         if known {
             self.crashed(target, failure.text, out);
         } else {
@@ -202,12 +203,10 @@ impl Core {
         if instance.phase != Phase::Restarting {
             return;
         }
-        if !instance.gone {
-            instance.restart_due = true;
+        if !instance.end.gone {
+            instance.end.restart_due = true;
             return;
         }
-        instance.restart_due = false;
-        instance.gone = false;
         instance.generation = Generation(instance.generation.0 + 1);
         instance.outbox = Outbox::new(bytes, now);
         instance.restarts += 1;

@@ -39,9 +39,9 @@ pub enum Job {
         /// The request's document, when it has one.
         document: Option<String>,
         /// What the client announced.
-        offer: ClientOffer,
+        offer: Box<ClientOffer>,
         /// The answer as the server sent it.
-        answer: Message,
+        answer: Box<Message>,
         /// The client's id.
         id: RawId,
     },

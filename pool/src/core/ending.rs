@@ -26,7 +26,7 @@ impl Core {
                     return;
                 };
                 // A server that closed its output, or prints what is no protocol, can serve nobody.
-                if !instance.exited
+                if !instance.end.exited
                     && matches!(
                         instance.phase,
                         Phase::Starting | Phase::Initializing | Phase::Ready
@@ -41,7 +41,7 @@ impl Core {
     }
 
     /// Notes that somebody uses an instance.
-    pub(super) fn use_instance(&mut self, target: InstanceId, out: &mut Vec<Effect>) {
+    pub(super) fn use_instance(target: InstanceId, out: &mut Vec<Effect>) {
         out.push(Effect::ClearTimer {
             timer: Timer::Instance(target, InstanceTimer::Idle),
         });
@@ -248,7 +248,7 @@ impl Core {
             return;
         };
         match result {
-            Ok(()) => instance.gone = true,
+            Ok(()) => instance.end.gone = true,
             Err(text) => {
                 let text = format!(
                     "the processes of {} could not be ended: {text}",
@@ -265,7 +265,7 @@ impl Core {
         }
         match instance.phase {
             Phase::Terminating => self.remove_instance(target, out),
-            Phase::Restarting if instance.restart_due => self.restart(target, out),
+            Phase::Restarting if instance.end.restart_due => self.restart(target, out),
             _ => {}
         }
     }
@@ -346,7 +346,7 @@ impl Core {
             return;
         };
         // The exit follows within moments and knows more; the startup time bounds the wait for it.
-        if instance.ever_ready {
+        if instance.ever_ready() {
             instance.last_exit = Some(text.to_owned());
         }
         out.push(Effect::Terminate {

@@ -141,7 +141,7 @@ pub enum Event {
         /// From where.
         link: Link,
         /// The message with what the reader found.
-        frame: Frame,
+        frame: Box<Frame>,
     },
     /// Something came that is no message.
     BadFrame {

@@ -134,7 +134,7 @@ impl Core {
         let method = frame
             .message
             .method()
-            .map(|method| method.into_owned())
+            .map(std::borrow::Cow::into_owned)
             .unwrap_or_default();
         if client.requests.contains_key(&request) || client.calls.contains_key(&request) {
             let text = format!(
@@ -177,7 +177,7 @@ impl Core {
             }
             (_, "shutdown") => self.shutdown_from_client(id, &request, out),
             (_, own) if own.starts_with(OWN_METHODS) => {
-                self.call_from_client(id, request, own, frame, out)
+                self.call_from_client(id, request, own, frame, out);
             }
             (_, _) if matches!(client.face, ClientFace::Harness { .. }) => {
                 let text = format!(
@@ -197,15 +197,18 @@ impl Core {
         let method = frame
             .message
             .method()
-            .map(|method| method.into_owned())
+            .map(std::borrow::Cow::into_owned)
             .unwrap_or_default();
         match client.phase {
             // LSP: a notification before `initialize` is dropped, and after `shutdown` only `exit` counts.
-            Phase::New | Phase::Initializing | Phase::ShutDown | Phase::Closing => return,
             Phase::Answered if method == "initialized" => {
                 return self.client_initialized(id, frame, out);
             }
-            Phase::Answered => return,
+            Phase::New
+            | Phase::Initializing
+            | Phase::Answered
+            | Phase::ShutDown
+            | Phase::Closing => return,
             Phase::Live => {}
         }
         match &frame.decoded {

@@ -306,37 +306,8 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         match &frame.decoded {
-            Decoded::Diagnostics {
-                uri,
-                version,
-                version_span,
-                ..
-            } => {
-                self.publish(
-                    target,
-                    uri,
-                    *version,
-                    version_span.clone(),
-                    &frame.message,
-                    out,
-                );
-            }
-            Decoded::Progress {
-                token,
-                phase,
-                message,
-                percentage,
-            } => {
-                self.progress_from_server(
-                    target,
-                    token,
-                    phase,
-                    message.as_deref(),
-                    *percentage,
-                    frame,
-                    out,
-                );
-            }
+            Decoded::Diagnostics { .. } => self.publish(target, frame, out),
+            Decoded::Progress { .. } => self.progress_from_server(target, frame, out),
             Decoded::ServerStatus { quiescent, .. } => {
                 let quiescent = *quiescent;
                 if let Some(instance) = self.instances.get_mut(&target) {
@@ -355,7 +326,7 @@ impl Core {
                 self.pump_queries(target, out);
             }
             Decoded::Cancel { id, span } => {
-                self.server_cancels(target, id, span, &frame.message, out)
+                self.server_cancels(target, id, span, &frame.message, out);
             }
             _ => self.tell_all(target, &frame.message, out),
         }

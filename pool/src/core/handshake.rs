@@ -137,11 +137,8 @@ impl Core {
         out: &mut Vec<Effect>,
     ) -> InstanceId {
         let client = &self.clients[&id];
-        let (facts, outcome) = match (client.facts.as_ref(), client.launch.as_ref()) {
-            (Some(facts), Some(outcome)) => (facts, outcome),
-            _ => {
-                unreachable!("a client starts a server only with its facts and its launch resolved")
-            }
+        let (Some(facts), Some(outcome)) = (client.facts.as_ref(), client.launch.as_ref()) else {
+            unreachable!("a client starts a server only with its facts and its launch resolved")
         };
         let definition = outcome
             .argv
@@ -176,7 +173,7 @@ impl Core {
         if let Some(client) = self.clients.get_mut(&id) {
             client.instances.push(target);
         }
-        self.use_instance(target, out);
+        Self::use_instance(target, out);
         // With a second user nothing waits for the first one any more.
         self.unpark_server(target, out);
         let facts = self

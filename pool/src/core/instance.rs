@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -110,8 +111,29 @@ pub(super) struct ServerDocument {
     pub(super) versions: VecDeque<(i64, TextId)>,
     /// Whether the server missed a change while it did not read.
     pub(super) behind: bool,
-    /// The latest diagnostics for this document: the text they are about and the message.
-    pub(super) diagnostics: Option<(TextId, Option<i64>, Message, Option<std::ops::Range<usize>>)>,
+    /// The latest diagnostics for this document.
+    pub(super) diagnostics: Option<Diagnostics>,
+}
+
+/// Diagnostics as the server published them, and the text that they are about.
+#[derive(Clone, Debug)]
+pub(super) struct Diagnostics {
+    pub(super) about: TextId,
+    /// The server's version, when it gave one.
+    pub(super) version: Option<i64>,
+    pub(super) version_span: Option<Range<usize>>,
+    pub(super) message: Message,
+}
+
+/// Where the present process stands on its way out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProcessEnd {
+    /// Whether the process is known to have ended.
+    pub(super) exited: bool,
+    /// Whether its process tree is proved gone.
+    pub(super) gone: bool,
+    /// Whether the next process waits for that proof alone.
+    pub(super) restart_due: bool,
 }
 
 /// That queries hold a document open.
@@ -191,7 +213,6 @@ pub(super) struct Instance {
     pub(super) folders_as_sent: Vec<String>,
     pub(super) facts: Option<Arc<ServerFacts>>,
     pub(super) initialized_sent: bool,
-    pub(super) ever_ready: bool,
     /// Whether no client ever attached: only queries use it.
     pub(super) had_only_queries: bool,
     pub(super) clients: Vec<ClientId>,
@@ -223,12 +244,8 @@ pub(super) struct Instance {
     pub(super) configuration: Option<(u128, Message)>,
     pub(super) started_at: Tick,
     pub(super) pid: Option<u32>,
-    /// Whether its process is known to have ended.
-    pub(super) exited: bool,
-    /// Whether the process tree of this generation is proved gone.
-    pub(super) gone: bool,
-    /// Whether the next process waits for that proof alone.
-    pub(super) restart_due: bool,
+    /// Where the present process stands on its way out.
+    pub(super) end: ProcessEnd,
 }
 
 /// The id of the pool's `initialize` at every server.
@@ -264,7 +281,6 @@ impl Instance {
             folders_as_sent: start.folders,
             facts: None,
             initialized_sent: false,
-            ever_ready: false,
             had_only_queries: true,
             clients: Vec::new(),
             queries: BTreeSet::new(),
@@ -288,9 +304,7 @@ impl Instance {
             configuration: None,
             started_at: now,
             pid: None,
-            exited: false,
-            gone: false,
-            restart_due: false,
+            end: ProcessEnd::default(),
         }
     }
 
@@ -317,6 +331,11 @@ impl Instance {
     /// Whether requests can be sent now.
     pub(super) fn serves(&self) -> bool {
         self.phase == Phase::Ready
+    }
+
+    /// Whether a process of it was in service, now or before.
+    pub(super) fn ever_ready(&self) -> bool {
+        self.facts.is_some()
     }
 
     /// Whether there is a process to write to.

@@ -10,7 +10,7 @@ use super::effect::Effect;
 use super::event::Frame;
 use super::failure::Failure;
 use super::ids::{Generation, InstanceId, InstanceTimer, Timer};
-use super::instance::{INITIALIZE_ID, Instance, Pending, Phase, Requester, Start};
+use super::instance::{INITIALIZE_ID, Instance, Pending, Phase, ProcessEnd, Requester, Start};
 use super::query::error_text;
 
 impl Core {
@@ -32,7 +32,7 @@ impl Core {
         };
         instance.phase = Phase::Starting;
         instance.started_at = self.now;
-        instance.exited = false;
+        instance.end = ProcessEnd::default();
         out.push(Effect::Spawn {
             instance: target,
             generation: instance.generation,
@@ -72,7 +72,7 @@ impl Core {
         };
         match result {
             Err(text) => {
-                instance.exited = true;
+                instance.end.exited = true;
                 let text = format!("{} could not be started: {text}", instance.server);
                 let failure = Failure::lasting("LSP_START_FAILED", &text);
                 self.start_lost(target, failure, 126, out);
@@ -140,9 +140,8 @@ impl Core {
         out.push(Effect::ClearTimer {
             timer: Timer::Instance(target, InstanceTimer::Startup),
         });
-        let first = !instance.ever_ready;
+        let first = !instance.ever_ready();
         instance.phase = Phase::Ready;
-        instance.ever_ready = true;
         let facts = match &instance.facts {
             // Clients keep the result that they were given.
             Some(known) if !first => known.clone(),

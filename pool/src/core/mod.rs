@@ -133,12 +133,12 @@ impl Core {
         self.now = now;
         match event {
             Event::ClientOpened { client, face, name } => {
-                self.client_opened(client, face, name, out)
+                self.client_opened(client, face, name, out);
             }
             Event::Frame { link, frame } => match link {
-                Link::Client(client) => self.frame_from_client(client, frame, out),
+                Link::Client(client) => self.frame_from_client(client, *frame, out),
                 Link::Server(instance, generation) => {
-                    self.frame_from_server(instance, generation, frame, out)
+                    self.frame_from_server(instance, generation, *frame, out);
                 }
             },
             Event::BadFrame {
@@ -208,25 +208,25 @@ impl Core {
         };
         match (owner, outcome) {
             (JobOwner::Launch(client), JobOutcome::Launch(result)) => {
-                self.launch_resolved(client, result, out)
+                self.launch_resolved(client, result, out);
             }
             (JobOwner::Lower(client), JobOutcome::Composed(message)) => {
-                self.lowered(client, job, message, out)
+                self.lowered(client, job, message, out);
             }
             (JobOwner::Compose(instance, generation), JobOutcome::Composed(message)) => {
                 self.composed(instance, generation, job, message, out);
             }
             (JobOwner::Prepare(ticket), JobOutcome::Prepared(result)) => {
-                self.query_prepared(ticket, result, out)
+                self.query_prepared(ticket, result, out);
             }
             (JobOwner::Reread(ticket), JobOutcome::Reread(documents)) => {
-                self.query_reread(ticket, documents, out)
+                self.query_reread(ticket, &documents, out);
             }
             (JobOwner::Finish(ticket), JobOutcome::Finished(result)) => {
-                self.query_finished(ticket, result, out)
+                self.query_finished(ticket, result, out);
             }
             (owner, outcome) => {
-                tracing::error!(?owner, ?outcome, "a job came back as another kind of job")
+                tracing::error!(?owner, ?outcome, "a job came back as another kind of job");
             }
         }
     }

@@ -10,8 +10,8 @@ pub(super) fn neutral_answer(method: &str) -> Option<&'static str> {
         "window/showMessageRequest"
         | "window/workDoneProgress/create"
         | "client/registerCapability"
-        | "client/unregisterCapability" => Some("null"),
-        "workspace/workspaceFolders" => Some("null"),
+        | "client/unregisterCapability"
+        | "workspace/workspaceFolders" => Some("null"),
         _ => None,
     }
 }

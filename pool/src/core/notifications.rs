@@ -1,19 +1,18 @@
 //! What servers tell: diagnostics, progress and the rest, to every client that may see it, and again to a
 //! late joiner.
 
-use std::ops::Range;
-
 use lspool_normalize::capabilities;
 
-use crate::edge::{ProgressPhase, TextId, TokenSpan};
+use crate::edge::{Decoded, ProgressPhase};
 use crate::wire::{Message, Outgoing, RawId};
 
 use super::Core;
+use super::client::VersionOfText::{Named, Unnamed};
 use super::client::{self, Client};
 use super::effect::Effect;
 use super::event::Frame;
 use super::ids::{ClientId, InstanceId};
-use super::instance::Progress;
+use super::instance::{Diagnostics, Progress};
 
 impl Client {
     /// Whether the client is in session and announced that it wants such a message.
@@ -57,7 +56,7 @@ impl Core {
     ) {
         let method = message
             .method()
-            .map(|method| method.into_owned())
+            .map(std::borrow::Cow::into_owned)
             .unwrap_or_default();
         for id in self.clients_of(target) {
             if self
@@ -71,46 +70,30 @@ impl Core {
     }
 
     /// Gives diagnostics to the clients whose text they are about, in their own versions, and keeps them.
-    pub(super) fn publish(
-        &mut self,
-        target: InstanceId,
-        uri: &str,
-        version: Option<i64>,
-        span: Option<Range<usize>>,
-        message: &Message,
-        out: &mut Vec<Effect>,
-    ) {
+    pub(super) fn publish(&mut self, target: InstanceId, frame: &Frame, out: &mut Vec<Effect>) {
+        let Decoded::Diagnostics {
+            uri,
+            version,
+            version_span,
+            empty,
+        } = &frame.decoded
+        else {
+            return;
+        };
         let now = self.now;
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };
         instance.readiness.active(now);
-        let clients = instance.clients.clone();
-        let Some(document) = instance
-            .documents
-            .get_mut(uri)
-            .filter(|document| document.is_held())
-        else {
-            instance
-                .loose_diagnostics
-                .insert(uri.to_owned(), message.clone());
-            for id in clients {
-                if self
-                    .clients
-                    .get(&id)
-                    .is_some_and(|client| client.phase == client::Phase::Live)
-                {
-                    self.send_to_client(id, message.clone().into(), out);
-                }
-            }
-            return;
+        let Some(document) = instance.documents.get_mut(uri) else {
+            return self.publish_loose(target, uri, *empty, &frame.message, out);
         };
         let about = match version {
             Some(version) => document
                 .versions
                 .iter()
                 .rev()
-                .find(|(at, _)| *at == version)
+                .find(|(at, _)| at == version)
                 .map(|(_, text)| *text),
             None => Some(document.text.id),
         };
@@ -118,10 +101,45 @@ impl Core {
             tracing::debug!(instance = %target, uri, version, "diagnostics of an unknown version were dropped");
             return;
         };
-        document.diagnostics = Some((about, version, message.clone(), span.clone()));
+        let diagnostics = Diagnostics {
+            about,
+            version: *version,
+            version_span: version_span.clone(),
+            message: frame.message.clone(),
+        };
+        document.diagnostics = Some(diagnostics.clone());
         let holders: Vec<ClientId> = document.clients.iter().copied().collect();
         for id in holders {
-            self.publish_to(id, uri, about, version, span.clone(), message, out);
+            self.publish_to(id, uri, &diagnostics, out);
+        }
+    }
+
+    /// Gives diagnostics of a file that nobody has open to everybody, and keeps them while there are any.
+    fn publish_loose(
+        &mut self,
+        target: InstanceId,
+        uri: &str,
+        empty: bool,
+        message: &Message,
+        out: &mut Vec<Effect>,
+    ) {
+        if let Some(instance) = self.instances.get_mut(&target) {
+            if empty {
+                instance.loose_diagnostics.remove(uri);
+            } else {
+                instance
+                    .loose_diagnostics
+                    .insert(uri.to_owned(), message.clone());
+            }
+        }
+        for id in self.clients_of(target) {
+            if self
+                .clients
+                .get(&id)
+                .is_some_and(|client| client.phase == client::Phase::Live)
+            {
+                self.send_to_client(id, message.clone().into(), out);
+            }
         }
     }
 
@@ -129,10 +147,7 @@ impl Core {
         &mut self,
         id: ClientId,
         uri: &str,
-        about: TextId,
-        version: Option<i64>,
-        span: Option<Range<usize>>,
-        message: &Message,
+        diagnostics: &Diagnostics,
         out: &mut Vec<Effect>,
     ) {
         let Some(client) = self
@@ -145,18 +160,19 @@ impl Core {
         let Some(document) = client.documents.get(uri) else {
             return;
         };
-        let Some(mine) = document.version_of(about) else {
+        let Some(mine) = document.version_of(diagnostics.about) else {
             return;
         };
         // Without a version a client takes diagnostics for its present text.
-        if version.is_none() && document.text.id != about {
+        if diagnostics.version.is_none() && document.text.id != diagnostics.about {
             return;
         }
-        let outgoing = match (span, mine) {
-            (Some(span), Some(mine)) if version != Some(mine) => {
+        let message = &diagnostics.message;
+        let outgoing = match (diagnostics.version_span.clone(), mine) {
+            (Some(span), Named(mine)) if diagnostics.version != Some(mine) => {
                 Outgoing::splice(message, &[(span, &mine.to_string())])
             }
-            (Some(span), None) => Outgoing::splice(message, &[(span, "null")]),
+            (Some(span), Unnamed) => Outgoing::splice(message, &[(span, "null")]),
             _ => message.clone().into(),
         };
         self.send_to_client(id, outgoing, out);
@@ -175,8 +191,8 @@ impl Core {
             .get(&target)
             .and_then(|instance| instance.documents.get(uri))
             .and_then(|document| document.diagnostics.clone());
-        if let Some((about, version, message, span)) = kept {
-            self.publish_to(id, uri, about, version, span, &message, out);
+        if let Some(diagnostics) = kept {
+            self.publish_to(id, uri, &diagnostics, out);
         }
     }
 
@@ -200,13 +216,18 @@ impl Core {
     pub(super) fn progress_from_server(
         &mut self,
         target: InstanceId,
-        token: &TokenSpan,
-        phase: &ProgressPhase,
-        text: Option<&str>,
-        percentage: Option<u32>,
         frame: &Frame,
         out: &mut Vec<Effect>,
     ) {
+        let Decoded::Progress {
+            token,
+            phase,
+            message,
+            percentage,
+        } = &frame.decoded
+        else {
+            return;
+        };
         let now = self.now;
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
@@ -224,8 +245,8 @@ impl Core {
             now,
             &token.token,
             phase,
-            text,
-            percentage,
+            message.as_deref(),
+            *percentage,
             instance.definition.as_deref(),
         );
         match phase {

@@ -14,13 +14,13 @@ impl Core {
     pub(super) fn register(
         &mut self,
         target: InstanceId,
-        registrations: Vec<Registration>,
+        registrations: &[Registration],
         out: &mut Vec<Effect>,
     ) {
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };
-        for registration in &registrations {
+        for registration in registrations {
             instance
                 .registrations
                 .retain(|known| known.id != registration.id || known.method != registration.method);
@@ -32,7 +32,7 @@ impl Core {
                 .get(&id)
                 .is_some_and(|client| client.phase == Phase::Live)
             {
-                self.pass_registrations(id, &registrations, out);
+                self.pass_registrations(id, registrations, out);
             }
         }
         self.pump_queries(target, out);

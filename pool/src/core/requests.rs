@@ -267,7 +267,7 @@ impl Core {
         }
         match pending.requester.clone() {
             Requester::Client(client, request) => {
-                self.deliver_answer(client, request, pending, frame, out)
+                self.deliver_answer(client, request, pending, frame, out);
             }
             Requester::Query(ticket) => self.query_answered(ticket, number, frame, out),
             Requester::Initialize => self.server_initialized(target, frame, out),
@@ -296,8 +296,8 @@ impl Core {
                 let work = Job::Lower {
                     method: pending.method,
                     document: pending.document,
-                    offer: offer.clone(),
-                    answer: frame.message.clone(),
+                    offer: Box::new(offer.clone()),
+                    answer: Box::new(frame.message.clone()),
                     id: request,
                 };
                 let job = self.job(JobOwner::Lower(id), work, out);

@@ -26,12 +26,12 @@ impl Core {
         let method = frame
             .message
             .method()
-            .map(|method| method.into_owned())
+            .map(std::borrow::Cow::into_owned)
             .unwrap_or_default();
         match &frame.decoded {
             Decoded::Register(registrations) => {
                 self.answer_server(target, &id, "null", out);
-                self.register(target, registrations.clone(), out);
+                self.register(target, registrations, out);
             }
             Decoded::Unregister(entries) => {
                 self.answer_server(target, &id, "null", out);

@@ -73,7 +73,7 @@ impl Reader {
     }
 
     async fn read_all(&mut self) -> Option<String> {
-        let mut framer = Framer::new(self.limits.clone());
+        let mut framer = Framer::new(self.limits);
         let mut credit = 0;
         loop {
             match framer.next() {
@@ -82,7 +82,7 @@ impl Reader {
                     self.credit.acquire_many(credit).await.ok()?.forget();
                 }
                 Ok(Some(FrameItem::Body(body))) => {
-                    self.take_body(body, std::mem::take(&mut credit)).await?
+                    self.take_body(body, std::mem::take(&mut credit)).await?;
                 }
                 Ok(Some(FrameItem::Skipped { total, sample })) => {
                     self.skipped(total, &sample).await?;
@@ -157,7 +157,7 @@ impl Reader {
                 self.inputs
                     .send(Input::Event(Event::Frame {
                         link: self.link,
-                        frame,
+                        frame: Box::new(frame),
                     }))
                     .await
                     .ok()

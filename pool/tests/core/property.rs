@@ -282,7 +282,7 @@ impl Model {
                     "workspace/applyEdit"
                 };
                 let body = format!(
-                    r#"{{"jsonrpc":"2.0","id":{},"method":"{method}","params":{{"items":[{{}}],"told":{0}}}}}"#,
+                    r#"{{"jsonrpc":"2.0","id":{},"method":"{method}","params":{{"items":[{{}}]}}}}"#,
                     self.told
                 );
                 self.rig.server_says(at, &body);

@@ -628,11 +628,11 @@ impl Rig {
         let link = Link::Client(client);
         let credit = body.len() as u32;
         *self.credit.entry(link).or_default() += i64::from(credit);
-        let frame = Frame {
+        let frame = Box::new(Frame {
             message,
             decoded,
             credit,
-        };
+        });
         self.handle(Event::Frame { link, frame });
     }
 
@@ -747,11 +747,11 @@ impl Rig {
         let link = Link::Server(instance, generation);
         let credit = body.len() as u32;
         *self.credit.entry(link).or_default() += i64::from(credit);
-        let frame = Frame {
+        let frame = Box::new(Frame {
             message,
             decoded,
             credit,
-        };
+        });
         Event::Frame { link, frame }
     }
 

@@ -172,7 +172,7 @@ impl Core {
         }
         match frame.decoded {
             Decoded::Answer { error: Some(code) } => {
-                self.query_refused(ticket, target, code, frame, out)
+                self.query_refused(ticket, target, code, frame, out);
             }
             _ if self.asks_declaration(ticket, target, &result) => {
                 let Some(prepared) = self

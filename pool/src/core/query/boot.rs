@@ -120,7 +120,7 @@ impl Core {
                 });
             }
         }
-        self.use_instance(target, out);
+        Self::use_instance(target, out);
         // With a second user nothing waits for the first one any more.
         self.unpark_server(target, out);
         self.advance_query(ticket, out);

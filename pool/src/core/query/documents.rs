@@ -19,7 +19,7 @@ impl Core {
     pub(in crate::core) fn query_reread(
         &mut self,
         ticket: QueryTicket,
-        changed: Vec<RereadDocument>,
+        changed: &[RereadDocument],
         out: &mut Vec<Effect>,
     ) {
         let Some(query) = self.queries.get(&ticket) else {
@@ -37,9 +37,9 @@ impl Core {
             }
             return;
         }
-        self.announce_changes(target, &changed, out);
+        self.announce_changes(target, changed, out);
         let mut own_changed = false;
-        for document in &changed {
+        for document in changed {
             own_changed |= document.uri == prepared.file_uri;
             if document.uri != prepared.file_uri {
                 self.refresh_document(target, document, out);
@@ -84,22 +84,19 @@ impl Core {
         let Some(known) = instance.documents.get_mut(&document.uri) else {
             return;
         };
-        match &document.text {
-            Some((text, version)) => {
-                if let Some(hold) = known.query.as_mut() {
-                    hold.file_version.clone_from(version);
-                    hold.text = text.clone();
-                }
-                if known.clients.is_empty() && known.text.id != text.id {
-                    self.switch(target, &document.uri, text, out);
-                }
+        let Some((text, version)) = &document.text else {
+            known.query = None;
+            if !known.is_held() {
+                self.close_document(target, &document.uri, None, out);
             }
-            None => {
-                known.query = None;
-                if !known.is_held() {
-                    self.close_document(target, &document.uri, None, out);
-                }
-            }
+            return;
+        };
+        if let Some(hold) = known.query.as_mut() {
+            hold.file_version.clone_from(version);
+            hold.text = text.clone();
+        }
+        if known.clients.is_empty() && known.text.id != text.id {
+            self.switch(target, &document.uri, text, out);
         }
     }
 
