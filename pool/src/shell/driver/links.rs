@@ -58,7 +58,7 @@ impl Driver {
             name: context.name.clone(),
         };
         let link = Link::Client(client);
-        let (handle, queue) = self.open_link();
+        let (handle, queue) = Self::open_link();
         let limits = self.framer_limits(false);
         let edge = Edge::Client(ClientEdge::new());
         self.start_reader(link, input, edge, limits, &handle, CancellationToken::new());
@@ -95,7 +95,7 @@ impl Driver {
         }
     }
 
-    pub(super) fn open_link(&self) -> (LinkHandle, mpsc::Receiver<ToWrite>) {
+    pub(super) fn open_link() -> (LinkHandle, mpsc::Receiver<ToWrite>) {
         // One place more than the core's window, for the closing.
         let (queue, receiver) = mpsc::channel(WINDOW_MESSAGES + 1);
         let cancel = CancellationToken::new();

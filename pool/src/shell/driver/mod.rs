@@ -28,6 +28,9 @@ use super::{ClientContext, Connection, ConnectionEnd, Methods, Notice, PoolOptio
 /// Steps that a recording keeps.
 const RECORDED_STEPS: usize = 1 << 20;
 
+/// What a query's asker gets.
+pub(super) type QueryOutcome = Result<Arc<QueryResult>, Box<RpcError>>;
+
 /// What the driver is given.
 pub(super) enum Input {
     Event(Event),
@@ -53,7 +56,7 @@ pub(super) enum Input {
         ticket: QueryTicket,
         client: ClientId,
         request: Arc<QueryRequest>,
-        reply: oneshot::Sender<Result<Arc<QueryResult>, Box<RpcError>>>,
+        reply: oneshot::Sender<QueryOutcome>,
     },
     Status(oneshot::Sender<PoolStatus>),
     Recording(oneshot::Sender<Vec<Step>>),
@@ -102,7 +105,7 @@ pub(super) struct Driver {
     due: BTreeSet<(Tick, Timer)>,
     jobs: BTreeMap<JobId, CancellationToken>,
     calls: BTreeMap<CallId, CancellationToken>,
-    queries: BTreeMap<QueryTicket, oneshot::Sender<Result<Arc<QueryResult>, Box<RpcError>>>>,
+    queries: BTreeMap<QueryTicket, oneshot::Sender<QueryOutcome>>,
     shutdowns: Vec<oneshot::Sender<Vec<String>>>,
     recording: Vec<Step>,
     effects: Vec<Effect>,

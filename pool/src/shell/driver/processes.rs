@@ -87,7 +87,7 @@ impl Driver {
             }
         };
         let link = Link::Server(instance, generation);
-        let (handle, queue) = self.open_link();
+        let (handle, queue) = Self::open_link();
         let output_read = CancellationToken::new();
         if let Some(stdout) = process.take_stdout() {
             let limits = self.framer_limits(true);

@@ -26,14 +26,13 @@ impl Driver {
                 () = cancel.cancelled() => return,
                 outcome = jobs::run(context, client, work) => outcome,
             };
-            match outcome {
-                Some(outcome) => {
-                    let _ = inputs
-                        .send(Input::Event(Event::JobDone { job, outcome }))
-                        .await;
-                }
-                None => tracing::debug!(%job, "a job was for a connection that is gone"),
-            }
+            let Some(outcome) = outcome else {
+                return tracing::debug!(%job, "a job was for a connection that is gone");
+            };
+            // The driver is gone only when the pool is.
+            let _ = inputs
+                .send(Input::Event(Event::JobDone { job, outcome }))
+                .await;
         });
     }
 
