@@ -4,6 +4,7 @@
 //! 3 for an answer that is not complete and 4 for a missing server.
 
 mod query;
+mod refusal;
 mod status;
 
 use std::ffi::OsString;
@@ -235,7 +236,12 @@ fn not_attached(error: &AttachError) -> ExitCode {
 
 /// What is said and answered when a method failed; the codes of a wrong request are usage.
 fn failed(error: &CallError, of_method: impl Fn(&RpcError) -> u8) -> ExitCode {
-    complain(&format!("lspool: {error}"));
+    match error {
+        CallError::Method(refused) => {
+            complain(&format!("lspool: {}", refusal::for_people(refused)))
+        }
+        CallError::Attach(_) | CallError::Lost(_) => complain(&format!("lspool: {error}")),
+    }
     ExitCode::from(match error {
         CallError::Attach(_) | CallError::Lost(_) => code::DAEMON_LOST,
         CallError::Method(error) => of_method(error),

@@ -116,9 +116,13 @@ fn render(status: &Status) -> String {
                 .map(|remark| format!("    {remark}")),
         );
     }
-    for connection in &daemon.connections {
-        lines.push(connection_line(connection));
-    }
+    // The connection that asks is none that anybody wants to hear of.
+    let own = std::process::id();
+    let others = daemon
+        .connections
+        .iter()
+        .filter(|connection| connection.pid != own);
+    lines.extend(others.map(connection_line));
     lines.join("\n") + "\n"
 }
 
