@@ -7,7 +7,7 @@ use crate::rig::{FILE, Rig};
 
 fn diagnostics(uri: &str, version: Option<i64>) -> String {
     let version = version.map_or(String::new(), |version| format!(r#""version":{version},"#));
-    format!(r#"{{"uri":"{uri}",{version}"diagnostics":[]}}"#)
+    format!(r#"{{"uri":"{uri}",{version}"diagnostics":[{{"message":"m"}}]}}"#)
 }
 
 fn text(rig: &mut Rig) -> String {
@@ -318,6 +318,16 @@ fn given_diagnostics_of_a_file_that_nobody_has_open_then_everybody_gets_them_als
     rig.got(late);
     rig.initialized(late);
     assert_eq!(rig.got_values(late)[0]["params"]["uri"], "file:///else.c");
+    rig.tell(
+        "textDocument/publishDiagnostics",
+        r#"{"uri":"file:///else.c","diagnostics":[]}"#,
+    );
+    assert_eq!(rig.got(first).len(), 1);
+    let later = rig.client("clangd");
+    rig.initialize(later, "{}");
+    rig.got(later);
+    rig.initialized(later);
+    assert!(rig.got(later).is_empty(), "there are none any more");
     rig.end();
 }
 

@@ -26,7 +26,7 @@ fn given_a_crash_then_requests_are_answered_and_the_next_process_gets_the_docume
     rig.change(client, FILE, "4", "xy");
     rig.hover(client, "1");
     rig.exits("signal 11");
-    let error = rig.answer(client, json!(1))["error"].clone();
+    let error = rig.answer(client, &json!(1))["error"].clone();
     assert_eq!(
         error["data"],
         json!({"code":"LSP_CRASHED","retryable":true})
@@ -49,7 +49,7 @@ fn given_a_crash_then_requests_are_answered_and_the_next_process_gets_the_docume
     assert_eq!(rig.fake(at).texts[FILE], "xy");
     assert_eq!(rig.fake(at).versions[FILE], 5, "it rises over the crash");
     rig.serve("textDocument/hover", "2");
-    assert_eq!(rig.answer(client, json!(2))["result"], 2);
+    assert_eq!(rig.answer(client, &json!(2))["result"], 2);
     rig.end();
 }
 
@@ -127,12 +127,12 @@ fn given_more_crashes_than_the_budget_then_the_pauses_double_and_the_end_is_told
     assert_eq!(got[1]["method"], "window/showMessage");
     rig.hover(client, "2");
     assert_eq!(
-        rig.answer(client, json!(2))["error"]["data"]["code"],
+        rig.answer(client, &json!(2))["error"]["data"]["code"],
         "LSP_CRASHED"
     );
     assert_eq!(rig.clients[&client].closed, None, "the connection stays");
     rig.request(client, "3", "shutdown", "null");
-    assert_eq!(rig.answer(client, json!(3))["result"], json!(null));
+    assert_eq!(rig.answer(client, &json!(3))["result"], json!(null));
     rig.end();
 }
 
@@ -177,7 +177,7 @@ fn given_a_client_that_attaches_while_the_server_restarts_then_it_is_served_by_t
     assert!(rig.got(late).is_empty());
     rig.advance(500);
     assert_eq!(
-        rig.answer(late, json!("init"))["result"]["capabilities"]["hoverProvider"],
+        rig.answer(late, &json!("init"))["result"]["capabilities"]["hoverProvider"],
         true
     );
     assert_eq!(rig.spawns, 2);
@@ -315,12 +315,12 @@ fn given_a_stop_then_its_clients_get_an_answer_to_all_and_keep_their_connection(
     rig.hover(client, "1");
     rig.handle(Event::Stop { instance });
     assert_eq!(
-        rig.answer(client, json!(1))["error"]["data"]["code"],
+        rig.answer(client, &json!(1))["error"]["data"]["code"],
         "LSP_DISPOSED"
     );
     rig.hover(client, "2");
     assert_eq!(
-        rig.answer(client, json!(2))["error"]["data"]["code"],
+        rig.answer(client, &json!(2))["error"]["data"]["code"],
         "LSP_DISPOSED"
     );
     assert_eq!(rig.clients[&client].closed, None);

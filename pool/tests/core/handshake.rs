@@ -72,7 +72,7 @@ fn given_requests_before_initialize_then_they_are_refused_and_notifications_drop
     let mut rig = Rig::new();
     let client = rig.client("clangd");
     rig.hover(client, "1");
-    assert_eq!(rig.answer(client, json!(1))["error"]["code"], -32002);
+    assert_eq!(rig.answer(client, &json!(1))["error"]["code"], -32002);
     rig.open(client, FILE, "1", "x");
     rig.initialize(client, "{}");
     rig.initialized(client);
@@ -117,7 +117,7 @@ fn given_a_request_between_the_answer_and_initialized_then_it_is_held_until_init
     rig.initialized(client);
     assert_eq!(rig.server_methods(), ["initialized", "textDocument/hover"]);
     rig.serve("textDocument/hover", "7");
-    assert_eq!(rig.answer(client, json!(1))["result"], 7);
+    assert_eq!(rig.answer(client, &json!(1))["result"], 7);
     rig.end();
 }
 
@@ -141,7 +141,7 @@ fn given_a_second_initialize_then_it_is_refused_and_never_reaches_the_server() {
     let client = rig.attach("{}");
     rig.server_got();
     rig.request(client, "5", "initialize", r#"{"capabilities":{}}"#);
-    assert_eq!(rig.answer(client, json!(5))["error"]["code"], -32600);
+    assert_eq!(rig.answer(client, &json!(5))["error"]["code"], -32600);
     assert!(rig.server_got().is_empty());
     rig.end();
 }
@@ -152,9 +152,9 @@ fn given_shutdown_then_later_requests_are_refused_and_exit_closes_with_code_0() 
     let client = rig.attach("{}");
     rig.server_got();
     rig.request(client, "1", "shutdown", "null");
-    assert_eq!(rig.answer(client, json!(1))["result"], Value::Null);
+    assert_eq!(rig.answer(client, &json!(1))["result"], Value::Null);
     rig.hover(client, "2");
-    assert_eq!(rig.answer(client, json!(2))["error"]["code"], -32600);
+    assert_eq!(rig.answer(client, &json!(2))["error"]["code"], -32600);
     rig.notify(client, "exit", "null");
     assert_eq!(rig.clients[&client].closed, Some(0));
     assert!(rig.server_got().is_empty(), "neither reaches the server");
@@ -217,7 +217,7 @@ fn given_a_spawn_that_fails_then_initialize_gets_a_clear_error_and_the_client_it
         generation: Generation(1),
         result: Err("permission denied".to_owned()),
     });
-    let error = &rig.answer(client, json!("init"))["error"];
+    let error = &rig.answer(client, &json!("init"))["error"];
     assert_eq!(error["data"]["code"], "LSP_START_FAILED");
     let text = error["message"].as_str().unwrap();
     assert!(
@@ -235,7 +235,7 @@ fn given_a_server_that_exits_at_once_then_its_last_words_are_in_the_error() {
     let client = rig.client("clangd");
     rig.initialize(client, "{}");
     rig.exits("exit code 3");
-    let error = &rig.answer(client, json!("init"))["error"];
+    let error = &rig.answer(client, &json!("init"))["error"];
     assert_eq!(error["data"]["code"], "LSP_START_FAILED");
     let text = error["message"].as_str().unwrap();
     assert!(
@@ -256,7 +256,7 @@ fn given_a_server_that_never_answers_initialize_then_the_client_is_told_at_the_s
     assert!(rig.got(client).is_empty());
     rig.advance(1);
     assert_eq!(
-        rig.answer(client, json!("init"))["error"]["data"]["code"],
+        rig.answer(client, &json!("init"))["error"]["data"]["code"],
         "LSP_TIMEOUT"
     );
     rig.end();
@@ -269,7 +269,7 @@ fn given_a_server_that_refuses_initialize_then_its_words_are_passed_on() {
     let client = rig.client("clangd");
     rig.initialize(client, "{}");
     rig.refuse("initialize", -32603);
-    let error = &rig.answer(client, json!("init"))["error"];
+    let error = &rig.answer(client, &json!("init"))["error"];
     assert!(
         error["message"]
             .as_str()
@@ -286,7 +286,7 @@ fn given_a_server_with_another_column_unit_then_it_is_refused() {
     let client = rig.client("clangd");
     rig.initialize(client, "{}");
     assert_eq!(
-        rig.answer(client, json!("init"))["error"]["data"]["code"],
+        rig.answer(client, &json!("init"))["error"]["data"]["code"],
         "LSP_ENCODING"
     );
     rig.end();
@@ -323,13 +323,13 @@ fn given_initialize_then_the_server_is_told_the_pools_process_and_the_raised_cap
 fn given_a_harness_then_it_is_served_without_a_server_and_told_what_it_may_ask() {
     let mut rig = Rig::new();
     let client = rig.harness();
-    let result = &rig.answer(client, json!("init"))["result"];
+    let result = &rig.answer(client, &json!("init"))["result"];
     assert_eq!(
         result["capabilities"]["experimental"]["lspool"]["version"],
         1
     );
     rig.hover(client, "1");
-    assert_eq!(rig.answer(client, json!(1))["error"]["code"], -32601);
+    assert_eq!(rig.answer(client, &json!(1))["error"]["code"], -32601);
     rig.request(client, "2", "lspool/status", "{}");
     assert_eq!(rig.calls.len(), 1);
     let (call, method) = rig.calls[0].clone();
@@ -338,7 +338,7 @@ fn given_a_harness_then_it_is_served_without_a_server_and_told_what_it_may_ask()
         call,
         result: Ok("{}".to_owned()),
     });
-    assert_eq!(rig.answer(client, json!(2))["result"], json!({}));
+    assert_eq!(rig.answer(client, &json!(2))["result"], json!({}));
     assert_eq!(rig.spawns, 0);
     rig.end();
 }
@@ -351,7 +351,7 @@ fn given_a_client_that_knows_lspool_then_its_result_alone_carries_the_announceme
     let plain = rig.client("clangd");
     rig.initialize(plain, "{}");
     assert_eq!(rig.spawns, 1);
-    let result = rig.answer(knowing, json!("init"));
+    let result = rig.answer(knowing, &json!("init"));
     assert_eq!(
         result["result"]["capabilities"]["experimental"]["lspool"]["version"],
         1

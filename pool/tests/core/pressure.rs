@@ -40,7 +40,7 @@ fn given_a_full_server_then_the_clients_next_frame_waits_and_cancels_still_pass(
     rig.hover(client, "3");
     assert_eq!(parked(&rig, client), 2);
     rig.cancel(client, "2");
-    assert_eq!(rig.answer(client, json!(2))["error"]["code"], -32800);
+    assert_eq!(rig.answer(client, &json!(2))["error"]["code"], -32800);
     rig.cancel(client, "1");
     let at = rig.server();
     rig.set_reads(link, true);
@@ -75,7 +75,7 @@ fn given_no_progress_for_a_while_then_requests_are_refused_and_the_text_follows_
     assert!(rig.got(client).is_empty());
     rig.advance(1);
     assert_eq!(
-        rig.answer(client, json!(1))["error"]["data"]["code"],
+        rig.answer(client, &json!(1))["error"]["data"]["code"],
         "LSP_STALLED"
     );
     rig.change(client, FILE, "2", "ab");
@@ -89,7 +89,7 @@ fn given_no_progress_for_a_while_then_requests_are_refused_and_the_text_follows_
     );
     rig.hover(client, "2");
     rig.serve("textDocument/hover", "null");
-    assert_eq!(rig.answer(client, json!(2))["result"], json!(null));
+    assert_eq!(rig.answer(client, &json!(2))["result"], json!(null));
     rig.end();
 }
 
@@ -148,7 +148,7 @@ fn given_a_full_client_and_a_second_one_then_the_second_gets_what_waited_and_goe
     rig.check_credit();
     rig.hover(other, "1");
     rig.serve("textDocument/hover", "4");
-    assert_eq!(rig.answer(other, json!(1))["result"], 4);
+    assert_eq!(rig.answer(other, &json!(1))["result"], 4);
     rig.end();
 }
 

@@ -320,7 +320,7 @@ impl Model {
             }
             Op::Disk(text) => {
                 self.version += 1;
-                let version = self.version as u32;
+                let version = u32::try_from(self.version).unwrap();
                 self.rig.disk.insert(FILE.to_owned(), (text, version));
             }
             Op::Stop => {

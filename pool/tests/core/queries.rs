@@ -172,7 +172,7 @@ fn given_an_operation_that_the_server_lacks_then_it_is_not_asked_unless_it_regis
     let client = rig.harness();
     let query = |rig: &mut Rig| {
         rig.query_with(client, Operation::GoToImplementation, |it| {
-            it.wait = Some(Wait::None)
+            it.wait = Some(Wait::None);
         })
     };
     let ticket = query(&mut rig);
@@ -413,7 +413,7 @@ fn given_references_then_the_declaration_is_asked_for_as_well() {
     let mut rig = Rig::new();
     let client = rig.harness();
     rig.query_with(client, Operation::FindReferences, |it| {
-        it.wait = Some(Wait::None)
+        it.wait = Some(Wait::None);
     });
     rig.serve("textDocument/references", "[1]");
     rig.serve("textDocument/definition", "[2]");
@@ -529,7 +529,7 @@ fn given_a_query_only_server_then_it_is_told_the_definitions_settings_as_answers
         "workspace/configuration",
         r#"{"items":[{"section":"none"}]}"#,
     );
-    assert_eq!(rig.server_answer(json!(1))["result"], json!([{}]));
+    assert_eq!(rig.server_answer(&json!(1))["result"], json!([{}]));
     rig.serve(HOVER, "null");
     rig.end();
 }

@@ -96,7 +96,7 @@ fn given_a_cancel_then_it_reaches_the_request_of_that_client_once() {
         at,
         &format!(r#"{{"jsonrpc":"2.0","id":{other},"error":{{"code":-32800,"message":"c"}}}}"#),
     );
-    assert_eq!(rig.answer(second, json!(1))["error"]["code"], -32800);
+    assert_eq!(rig.answer(second, &json!(1))["error"]["code"], -32800);
     assert!(rig.got(first).is_empty());
     rig.cancel(second, "1");
     assert_eq!(
@@ -105,7 +105,7 @@ fn given_a_cancel_then_it_reaches_the_request_of_that_client_once() {
         "a cancel after the answer is nothing"
     );
     rig.serve("textDocument/hover", "1");
-    assert_eq!(rig.answer(first, json!(1))["result"], 1);
+    assert_eq!(rig.answer(first, &json!(1))["result"], 1);
     rig.end();
 }
 
@@ -118,13 +118,13 @@ fn given_a_cancel_of_a_request_that_waits_then_it_is_answered_and_never_sent() {
     rig.hover(client, "1");
     rig.hover(client, "2");
     rig.cancel(client, "1");
-    assert_eq!(rig.answer(client, json!(1))["error"]["code"], -32800);
+    assert_eq!(rig.answer(client, &json!(1))["error"]["code"], -32800);
     rig.serve("initialize", crate::rig::RESULT);
     rig.initialized(client);
     let at = rig.server();
     assert_eq!(rig.fake(at).open.len(), 1);
     rig.serve("textDocument/hover", "null");
-    rig.answer(client, json!(2));
+    rig.answer(client, &json!(2));
     rig.end();
 }
 
@@ -136,7 +136,7 @@ fn given_a_cancelled_custom_method_then_its_work_is_taken_back_and_it_is_answere
     assert_eq!(rig.calls.len(), 1);
     rig.cancel(client, "1");
     assert!(rig.calls.is_empty());
-    assert_eq!(rig.answer(client, json!(1))["error"]["code"], -32800);
+    assert_eq!(rig.answer(client, &json!(1))["error"]["code"], -32800);
     rig.end();
 }
 
@@ -155,7 +155,7 @@ fn given_an_id_that_is_still_in_flight_then_the_second_request_is_refused_with_a
         .open
         .insert(RawId::number(1));
     rig.serve("textDocument/hover", "3");
-    assert_eq!(rig.answer(client, json!(1))["result"], 3);
+    assert_eq!(rig.answer(client, &json!(1))["result"], 3);
     rig.end();
 }
 
@@ -259,7 +259,7 @@ fn given_an_answer_that_cannot_be_read_then_its_request_gets_an_error_that_names
             credit: 0,
         });
     }
-    let error = &rig.answer(client, json!(1))["error"];
+    let error = &rig.answer(client, &json!(1))["error"];
     assert_eq!(error["data"]["code"], "LSP_MALFORMED_RESPONSE");
     assert!(error["message"].as_str().unwrap().contains("clangd"));
     rig.end();
@@ -285,7 +285,7 @@ fn given_a_clients_message_over_the_cap_then_its_request_gets_limit_exceeded() {
         credit: 0,
     });
     assert_eq!(
-        rig.answer(client, json!(3))["error"]["data"]["code"],
+        rig.answer(client, &json!(3))["error"]["data"]["code"],
         "LIMIT_EXCEEDED"
     );
     rig.handle(Event::BadFrame {
@@ -298,7 +298,7 @@ fn given_a_clients_message_over_the_cap_then_its_request_gets_limit_exceeded() {
         },
         credit: 0,
     });
-    assert_eq!(rig.answer(client, Value::Null)["error"]["code"], -32700);
+    assert_eq!(rig.answer(client, &Value::Null)["error"]["code"], -32700);
     rig.end();
 }
 

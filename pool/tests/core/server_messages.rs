@@ -21,17 +21,17 @@ fn given_a_server_that_asks_before_it_answers_initialize_then_the_pool_answers()
         "workspace/configuration",
         r#"{"items":[{"section":"x"},{}]}"#,
     );
-    assert_eq!(rig.server_answer(json!(1))["result"], json!([{}, {}]));
+    assert_eq!(rig.server_answer(&json!(1))["result"], json!([{}, {}]));
     rig.ask(
         r#""r""#,
         "client/registerCapability",
         r#"{"registrations":[]}"#,
     );
-    assert_eq!(rig.server_answer(json!("r"))["result"], json!(null));
+    assert_eq!(rig.server_answer(&json!("r"))["result"], json!(null));
     rig.ask("3", "workspace/applyEdit", r#"{"edit":{}}"#);
-    assert_eq!(rig.server_answer(json!(3))["result"]["applied"], false);
+    assert_eq!(rig.server_answer(&json!(3))["result"]["applied"], false);
     rig.ask("4", "vendor/unknown", "{}");
-    assert_eq!(rig.server_answer(json!(4))["error"]["code"], -32601);
+    assert_eq!(rig.server_answer(&json!(4))["error"]["code"], -32601);
     rig.tell("window/logMessage", r#"{"type":3,"message":"early"}"#);
     rig.serve("initialize", RESULT);
     let got = rig.got_values(client);
@@ -92,7 +92,7 @@ fn given_a_client_that_fails_to_answer_for_settings_then_the_next_is_asked_then_
         &format!(r#"{{"jsonrpc":"2.0","id":{number},"error":{{"code":-32601,"message":"no"}}}}"#),
     );
     assert_eq!(
-        rig.server_answer(json!(0))["result"],
+        rig.server_answer(&json!(0))["result"],
         json!([{}, {}]),
         "no null in it"
     );
@@ -106,7 +106,7 @@ fn given_a_client_that_dies_before_it_answers_then_the_server_gets_the_neutral_a
     rig.ask("5", "workspace/applyEdit", r#"{"edit":{}}"#);
     rig.server_got();
     rig.kill(client);
-    assert_eq!(rig.server_answer(json!(5))["result"]["applied"], false);
+    assert_eq!(rig.server_answer(&json!(5))["result"]["applied"], false);
     rig.end();
 }
 
@@ -141,7 +141,7 @@ fn given_a_server_that_withdraws_its_request_then_the_client_hears_its_own_id() 
         client,
         &format!(r#"{{"jsonrpc":"2.0","id":{number},"error":{{"code":-32800,"message":"c"}}}}"#),
     );
-    assert_eq!(rig.server_answer(json!(5))["error"]["code"], -32800);
+    assert_eq!(rig.server_answer(&json!(5))["error"]["code"], -32800);
     rig.end();
 }
 
@@ -160,7 +160,7 @@ fn given_an_id_of_the_server_that_is_in_flight_then_the_second_request_gets_an_e
         "window/showMessageRequest",
         r#"{"type":3,"message":"!"}"#,
     );
-    assert_eq!(rig.server_answer(json!(5))["error"]["code"], -32600);
+    assert_eq!(rig.server_answer(&json!(5))["error"]["code"], -32600);
     let at = rig.server();
     rig.fake(at)
         .asking
@@ -202,7 +202,7 @@ fn given_folders_asked_for_then_the_server_hears_what_it_was_told() {
     rig.server_got();
     rig.ask("1", "workspace/workspaceFolders", "null");
     assert_eq!(
-        rig.server_answer(json!(1))["result"],
+        rig.server_answer(&json!(1))["result"],
         json!([{"uri":"file:///lspool-rig","name":"lspool-rig"}])
     );
     rig.end();
@@ -218,7 +218,7 @@ fn given_registrations_then_they_reach_clients_that_announced_them_also_late_one
     let params = r#"{"registrations":[{"id":"h","method":"textDocument/hover"},{"id":"w","method":"workspace/didChangeWatchedFiles","registerOptions":{"watchers":[]}}]}"#;
     rig.ask("1", "client/registerCapability", params);
     assert_eq!(
-        rig.server_answer(json!(1))["result"],
+        rig.server_answer(&json!(1))["result"],
         json!(null),
         "at once"
     );
@@ -251,7 +251,7 @@ fn given_progress_of_the_server_then_clients_that_show_it_see_it_and_a_late_join
     let (able, unable) = (rig.attach(ABLE), rig.attach(UNABLE));
     rig.server_got();
     rig.ask("1", "window/workDoneProgress/create", r#"{"token":"t"}"#);
-    assert_eq!(rig.server_answer(json!(1))["result"], json!(null));
+    assert_eq!(rig.server_answer(&json!(1))["result"], json!(null));
     rig.tell(
         "$/progress",
         r#"{"token":"t","value":{"kind":"begin","title":"x"}}"#,
