@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use lspool_normalize::request::Wait;
+use lspool_normalize::request::{View, Wait};
 use lspool_normalize::{Encoding, Operation, edit};
 use lspool_pool::core::{ClientId, Event, Generation, InstanceId, Link};
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ enum Op {
     ServerReads(bool),
     HoldJobs(bool),
     FinishJob,
-    Query(bool),
+    Query { waits: bool, editor: bool },
     Disk(String),
     Stop,
 }
@@ -82,7 +82,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(Op::ServerReads),
         1 => any::<bool>().prop_map(Op::HoldJobs),
         3 => Just(Op::FinishJob),
-        2 => any::<bool>().prop_map(Op::Query),
+        2 => (any::<bool>(), any::<bool>())
+            .prop_map(|(waits, editor)| Op::Query { waits, editor }),
         1 => text().prop_map(Op::Disk),
         1 => Just(Op::Stop),
     ]
@@ -311,11 +312,12 @@ impl Model {
                     self.rig.finish_job(job);
                 }
             }
-            Op::Query(waits) => {
+            Op::Query { waits, editor } => {
                 self.rig
                     .query_with(self.harness, Operation::Hover, |request| {
                         request.wait = (!waits).then_some(Wait::None);
                         request.timeout_ms = Some(20_000);
+                        request.view = editor.then_some(View::Editor);
                     });
             }
             Op::Disk(text) => {

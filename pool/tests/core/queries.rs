@@ -1,6 +1,6 @@
 //! Normalised queries: the wait for a server, the question, its repetition, and the text that it is asked on.
 
-use lspool_normalize::request::Wait;
+use lspool_normalize::request::{View, Wait};
 use lspool_normalize::{Operation, Readiness};
 use lspool_pool::core::{Event, QueryTicket};
 use serde_json::json;
@@ -531,5 +531,56 @@ fn given_a_query_only_server_then_it_is_told_the_definitions_settings_as_answers
     );
     assert_eq!(rig.server_answer(&json!(1))["result"], json!([{}]));
     rig.serve(HOVER, "null");
+    rig.end();
+}
+
+#[test]
+fn given_view_editor_then_the_question_is_asked_on_the_editors_text_and_the_disks_stands_for_it_later()
+ {
+    let mut rig = Rig::new();
+    rig.disk
+        .insert(OTHER.to_owned(), ("int b;\n".to_owned(), 1));
+    let (editor, agent) = (rig.attach("{}"), rig.harness());
+    rig.open(editor, FILE, "1", "unsaved");
+    rig.server_got();
+    rig.query_with(agent, Operation::Hover, |it| {
+        it.view = Some(View::Editor);
+        it.wait = Some(Wait::None);
+    });
+    assert_eq!(rig.server_methods(), [HOVER], "no switch");
+    rig.serve(HOVER, "null");
+    rig.kill(editor);
+    rig.query_with(agent, Operation::Hover, |it| {
+        it.file = OTHER.to_owned();
+        it.wait = Some(Wait::None);
+    });
+    let at = rig.server();
+    assert_eq!(
+        rig.fake(at).texts[FILE],
+        "int a;\n",
+        "nobody's unsaved text"
+    );
+    rig.serve(HOVER, "null");
+    rig.end();
+}
+
+#[test]
+fn given_view_editor_and_an_edit_before_the_answer_then_the_question_is_asked_on_the_text_of_now() {
+    let mut rig = Rig::new();
+    let (editor, agent) = (rig.attach("{}"), rig.harness());
+    rig.open(editor, FILE, "1", "one");
+    let ticket = rig.query_with(agent, Operation::Hover, |it| {
+        it.view = Some(View::Editor);
+        it.wait = Some(Wait::None);
+    });
+    rig.change(editor, FILE, "2", "two");
+    rig.serve(HOVER, "1");
+    assert!(!rig.done.contains_key(&ticket));
+    rig.advance(100);
+    let at = rig.server();
+    assert_eq!(rig.fake(at).texts[FILE], "two");
+    rig.serve(HOVER, "2");
+    let asked = rig.finished[0].prepared.editor_text.as_ref().unwrap();
+    assert_eq!((&*asked.text, asked.version.as_str()), ("two", "2"));
     rig.end();
 }

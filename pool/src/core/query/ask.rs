@@ -123,6 +123,9 @@ impl Core {
         let Some(prepared) = query.prepared.clone() else {
             return;
         };
+        if self.is_outdated(query) {
+            return self.prepare_again(ticket, out);
+        }
         let operation = query.request.operation;
         if !instance.supports(operation.capability(), operation.method()) {
             let text = format!("{} does not support {}", instance.server, operation.name());

@@ -25,9 +25,7 @@ impl Core {
         let Some(query) = self.queries.get(&ticket) else {
             return;
         };
-        let (Some(target), Some(prepared), client) =
-            (query.instance, query.prepared.clone(), query.client)
-        else {
+        let (Some(target), Some(prepared)) = (query.instance, query.prepared.clone()) else {
             return;
         };
         if !self.instances.get(&target).is_some_and(Instance::serves) {
@@ -46,14 +44,7 @@ impl Core {
             }
         }
         if own_changed {
-            // Position and text belong together: both are found again on the text of now.
-            let work = self.preparation(client, &self.queries[&ticket].request);
-            let job = self.job(JobOwner::Prepare(ticket), work, out);
-            if let Some(query) = self.queries.get_mut(&ticket) {
-                query.stage = Stage::Preparing(job);
-            }
-            self.leave_instance(ticket, out);
-            return;
+            return self.prepare_again(ticket, out);
         }
         self.hold_for_query(target, &prepared, out);
         let waits = self
@@ -69,6 +60,19 @@ impl Core {
             }
         }
         self.query_step(ticket, out);
+    }
+
+    /// Position and text belong together: both are found again on the text of now.
+    pub(super) fn prepare_again(&mut self, ticket: QueryTicket, out: &mut Vec<Effect>) {
+        let Some(query) = self.queries.get(&ticket) else {
+            return;
+        };
+        let work = self.preparation(query.client, &query.request);
+        let job = self.job(JobOwner::Prepare(ticket), work, out);
+        if let Some(query) = self.queries.get_mut(&ticket) {
+            query.stage = Stage::Preparing(job);
+        }
+        self.leave_instance(ticket, out);
     }
 
     /// Brings a document that only queries hold to its file's present text, or closes it.
@@ -133,7 +137,11 @@ impl Core {
         let hold = QueryHold {
             path: prepared.file_path.clone(),
             text: text.clone(),
-            file_version: prepared.file_version.clone(),
+            // An editor's text is that of no file, so the next query reads the file again.
+            file_version: match prepared.editor_text {
+                Some(_) => String::new(),
+                None => prepared.file_version.clone(),
+            },
             last_use: now,
         };
         let Some(instance) = self.instances.get_mut(&target) else {

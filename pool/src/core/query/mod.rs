@@ -178,6 +178,19 @@ impl Core {
         texts.collect()
     }
 
+    /// Whether a query about an editor's text was prepared on another one than the editor has now.
+    fn is_outdated(&self, query: &Query) -> bool {
+        let Some(prepared) = query.prepared.as_ref() else {
+            return false;
+        };
+        if query.request.view != Some(View::Editor) {
+            return false;
+        }
+        let key = UriKey::new(&prepared.asked_uri);
+        let before = prepared.editor_text.as_ref().map(|text| &text.text);
+        before != self.editor_texts().get(&key).map(|text| &text.text)
+    }
+
     /// The files outside of their roots that answers of living instances have named.
     fn named_files(&self) -> BTreeMap<UriKey, NamedFile> {
         let named = self.instances.values().flat_map(|instance| {

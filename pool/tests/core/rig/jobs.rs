@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use lspool_normalize::{
-    Completeness, Envelope, Position, QueryRequest, QueryResult, TextSource, TextVersion,
+    Completeness, Envelope, Position, QueryRequest, QueryResult, TextSource, TextVersion, UriKey,
 };
 use lspool_pool::core::{Event, Job, JobId, JobOutcome, LaunchOutcome, RereadDocument, compose};
 use lspool_pool::edge::Text;
-use lspool_pool::query::{FinishInput, LaunchPlan, Prepared};
+use lspool_pool::query::{EditorText, FinishInput, LaunchPlan, Prepared};
 use lspool_pool::registry::{LaunchFacts, Registry};
 use lspool_world::{Environment, TargetKey};
 
@@ -55,7 +55,14 @@ impl Rig {
             Job::Open { .. } | Job::Change { .. } | Job::Lower { .. } => {
                 JobOutcome::Composed(compose(&work).unwrap())
             }
-            Job::Prepare { request, .. } => JobOutcome::Prepared(Ok(self.prepare(&request))),
+            Job::Prepare {
+                request,
+                editor_texts,
+                ..
+            } => {
+                let editor_text = editor_texts.get(&UriKey::new(&request.file)).cloned();
+                JobOutcome::Prepared(Ok(self.prepare(&request, editor_text)))
+            }
             Job::Reread { documents, .. } => JobOutcome::Reread(self.reread(&documents)),
             Job::Finish { input, .. } => {
                 self.finished.push(input.clone());
@@ -65,7 +72,11 @@ impl Rig {
         Event::JobDone { job, outcome }
     }
 
-    pub(super) fn prepare(&self, request: &QueryRequest) -> Arc<Prepared> {
+    pub(super) fn prepare(
+        &self,
+        request: &QueryRequest,
+        editor_text: Option<EditorText>,
+    ) -> Arc<Prepared> {
         let (text, version) = &self.disk[&request.file];
         let registry = Registry::builtin();
         let plan = LaunchPlan {
@@ -85,8 +96,10 @@ impl Rig {
             asked_uri: request.file.clone(),
             file_key: root_key(),
             language_id: "c".to_owned(),
-            text: text.as_str().into(),
-            editor_text: None,
+            text: editor_text
+                .as_ref()
+                .map_or_else(|| text.as_str().into(), |editor| editor.text.clone()),
+            editor_text,
             file_version: version.to_string(),
             position: Position {
                 line: 0,
