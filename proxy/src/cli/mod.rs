@@ -238,7 +238,7 @@ fn not_attached(error: &AttachError) -> ExitCode {
 fn failed(error: &CallError, of_method: impl Fn(&RpcError) -> u8) -> ExitCode {
     match error {
         CallError::Method(refused) => {
-            complain(&format!("lspool: {}", refusal::for_people(refused)))
+            complain(&format!("lspool: {}", refusal::for_people(refused)));
         }
         CallError::Attach(_) | CallError::Lost(_) => complain(&format!("lspool: {error}")),
     }
