@@ -64,20 +64,6 @@ pub struct CoreConfig {
 impl CoreConfig {
     /// The definition whose command a person's command line names, by file name.
     pub(super) fn definition_of(&self, program: &Path) -> Option<Arc<Definition>> {
-        let name = program.file_name()?.to_str()?;
-        // A program that carries its version (`clangd-19`) is the one without it.
-        let bare = name
-            .trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
-            .trim_end_matches('-');
-        let named = |wanted: &str| {
-            self.registry.definitions().iter().find(|definition| {
-                definition
-                    .commands
-                    .iter()
-                    .filter_map(|command| command.first())
-                    .any(|program| program == wanted)
-            })
-        };
-        named(name).or_else(|| named(bare)).cloned()
+        self.registry.definition_of_program(program)
     }
 }
