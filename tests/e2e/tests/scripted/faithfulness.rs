@@ -1,10 +1,10 @@
 //! What is not changed by a named rule arrives byte for byte: every member but the id, in both directions.
 
-use lspool_testkit::journal_entry::Message;
+use lspool_testkit::journal_entry::{Event, Message};
 use lspool_testkit::scenario_format::{Action, Bytes};
 use lspool_testkit::{Client, ClientReply, Journal, Kind, RuleBuilder, ScenarioBuilder, hash};
 
-use super::ground::Ground;
+use super::ground::{Ground, eventually};
 
 /// What stands for the raw id, as in the scenario format.
 const ID: &str = "${id}";
@@ -155,9 +155,9 @@ fn notifications_keep_every_byte_both_ways() {
             .map(|message| String::from_utf8(message.body.to_vec()).unwrap())
             .collect()
     };
-    editor
-        .wait_for("the last notification", |_| here().len() == bodies.len())
-        .unwrap();
+    eventually("the last notification", || {
+        (here().len() == bodies.len()).then_some(())
+    });
     assert_eq!(here(), bodies);
     drop(editor);
     ground.finish();
@@ -188,29 +188,15 @@ fn requests_of_the_server_and_their_answers_keep_every_byte_but_the_id() {
         }
     });
 
-    // when it asks
-    for _ in &questions {
-        editor.notify_raw("test/ask", None).unwrap();
-    }
+    // when it asks, one question after the other since ids come again
+    let answers: Vec<Message> = (1..=questions.len())
+        .map(|count| {
+            editor.notify_raw("test/ask", None).unwrap();
+            nth_answer(&server.journal(), count)
+        })
+        .collect();
 
     // then each answer came back under the server's own id, otherwise as the client spelled it
-    let answers = server
-        .journal()
-        .wait_for("all answers", |entries| {
-            let answers: Vec<Message> = entries
-                .iter()
-                .filter_map(|entry| match &entry.event {
-                    lspool_testkit::journal_entry::Event::Received(message)
-                        if message.kind == Kind::Response =>
-                    {
-                        Some(message.clone())
-                    }
-                    _ => None,
-                })
-                .collect();
-            (answers.len() >= questions.len()).then_some(answers)
-        })
-        .unwrap();
     for (nth, (answer, id)) in answers
         .iter()
         .zip(IDS.iter().flat_map(|id| templates.iter().map(move |_| *id)))
@@ -233,6 +219,22 @@ fn requests_of_the_server_and_their_answers_keep_every_byte_but_the_id() {
     assert_eq!(seen.len(), questions.len());
     drop(editor);
     ground.finish();
+}
+
+/// The answer of a client that the server got as its `count`-th, counted from 1.
+fn nth_answer(journal: &Journal, count: usize) -> Message {
+    journal
+        .wait_for(&format!("answer {count}"), |entries| {
+            let received = entries.iter().filter_map(|entry| match &entry.event {
+                Event::Received(message) => Some(message),
+                _ => None,
+            });
+            received
+                .filter(|message| message.kind == Kind::Response)
+                .nth(count - 1)
+                .cloned()
+        })
+        .unwrap()
 }
 
 /// The hash of a body without the value of its id.
@@ -276,6 +278,7 @@ fn twenty_megabytes_pass_unchanged_in_every_kind_of_message() {
 
     for (method, template) in kinds {
         // when 20 MB go to the server in a request or a notification, and come back in another kind of message
+        let mark = editor.mark();
         let sent = exchange(&editor, method, &large);
 
         // then all of it is equal on both sides
@@ -286,7 +289,7 @@ fn twenty_megabytes_pass_unchanged_in_every_kind_of_message() {
             "{method} to the server"
         );
         let came = editor
-            .wait_for(method, |message| message.body.len() > 20_000_000)
+            .wait_for_after(mark, method, |message| message.body.len() > 20_000_000)
             .unwrap();
         let wanted = template.replace("${params}", &large);
         let wanted = match method {
