@@ -6,4 +6,5 @@ mod agent_and_editor;
 mod cancel;
 mod faithfulness;
 mod ground;
+mod life;
 mod sharing;
