@@ -6,7 +6,6 @@
 use crate::wire::{Message, RawId};
 
 use super::Core;
-use super::client::Asked;
 use super::effect::Effect;
 use super::event::ExitReport;
 use super::failure::Failure;
@@ -14,6 +13,9 @@ use super::ids::{Generation, InstanceId, InstanceTimer, Link, Timer};
 use super::instance::{Ask, Instance, Phase};
 use super::outbox::Outbox;
 use super::readiness::Readiness;
+
+/// The code of a failure whose server comes back; `LSP_CRASHED` is that of one which does not.
+pub(super) const RESTARTED: &str = "LSP_RESTARTED";
 
 impl Core {
     pub(super) fn exited(
@@ -99,7 +101,7 @@ impl Core {
         let generation = instance.generation;
         self.forget_process(target, out);
         let failure = Failure {
-            code: "LSP_CRASHED",
+            code: if spent { "LSP_CRASHED" } else { RESTARTED },
             retryable: !spent,
             text,
         };
@@ -156,7 +158,7 @@ impl Core {
         }
         for Ask { client, number, .. } in asks.into_values() {
             if let Some(client) = self.clients.get_mut(&client) {
-                client.asked.insert(number, Asked::Told);
+                client.asked.remove(&number);
             }
             let params = format!(r#"{{"id":{number}}}"#);
             self.send_to_client(

@@ -29,7 +29,7 @@ fn given_a_crash_then_requests_are_answered_and_the_next_process_gets_the_docume
     let error = rig.answer(client, &json!(1))["error"].clone();
     assert_eq!(
         error["data"],
-        json!({"code":"LSP_CRASHED","retryable":true})
+        json!({"code":"LSP_RESTARTED","retryable":true})
     );
     rig.hover(client, "2");
     rig.advance(499);

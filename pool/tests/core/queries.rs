@@ -472,7 +472,7 @@ fn given_a_crash_under_a_question_then_it_is_asked_once_more_and_not_a_third_tim
     rig.advance(500);
     assert!(!rig.done.contains_key(&ticket));
     rig.exits("signal 11");
-    assert_eq!(rig.query_error(ticket)["data"]["code"], "LSP_CRASHED");
+    assert_eq!(rig.query_error(ticket)["data"]["code"], "LSP_RESTARTED");
     rig.end();
 }
 
