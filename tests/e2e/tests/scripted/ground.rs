@@ -274,3 +274,14 @@ pub(super) fn code_of(answer: &lspool_testkit::Answer) -> String {
         .unwrap_or_default()
         .to_owned()
 }
+
+/// The most memory that a process has had, in bytes.
+pub(super) fn high_water(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    kilobytes * 1024
+}

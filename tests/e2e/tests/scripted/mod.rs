@@ -7,4 +7,5 @@ mod cancel;
 mod faithfulness;
 mod ground;
 mod life;
+mod order;
 mod sharing;

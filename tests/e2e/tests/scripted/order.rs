@@ -1,0 +1,107 @@
+//! Order and bounded memory, with a client that sends much and does not read.
+
+use lspool_testkit::scenario_format::{Action, Body, Delay};
+use lspool_testkit::{Pending, ScenarioBuilder, hash};
+use serde_json::{Value, json};
+
+use super::ground::{Ground, high_water};
+
+/// How many changes and how many requests are sent, in turn.
+const COUNT: usize = 10_000;
+
+/// Bytes of a question, and so of its answer.
+const PADDING: usize = 2_000;
+
+/// What the daemon's memory may grow by, in bytes. All answers together have 20 MB, the outbox holds 1 MiB.
+const GROWTH: u64 = 12 << 20;
+
+/// The params of the n-th question.
+fn question(nth: usize) -> String {
+    json!({"nth": nth, "padding": "x".repeat(PADDING)}).to_string()
+}
+
+#[test]
+fn ten_thousand_changes_and_requests_keep_their_order_while_the_client_does_not_read() {
+    // given a server that answers in random order
+    let ground = Ground::with("[limits]\noutbox_bytes = 1048576\n");
+    let server = ground.server(
+        &ScenarioBuilder::new()
+            .with(|scenario| scenario.journal.hash_over_bytes = 64)
+            .on(
+                "test/echo",
+                [
+                    Action::Delay(Delay::Random { random: (0, 50) }),
+                    Action::Reply(Body::Params),
+                ],
+            )
+            .on("textDocument/didChange", []),
+    );
+    let editor = ground.editor(&server);
+    let file = ground.file("a.toy", "");
+    editor.did_open(&file, "toy", 0, "").unwrap();
+    let daemon = ground.daemon();
+    let before = high_water(daemon);
+
+    // when a client that reads nothing sends changes and requests in turn
+    editor.stop_reading();
+    let pending: Vec<Pending> = (0..COUNT)
+        .map(|nth| {
+            let version = i64::try_from(nth).unwrap() + 1;
+            editor
+                .did_edit(&file, version, (0, 0), (0, 0), "x")
+                .unwrap();
+            let id = nth.to_string();
+            let id = if nth % 2 == 0 {
+                id
+            } else {
+                format!("\"{id}\"")
+            };
+            editor
+                .request_raw(&id, "test/echo", Some(&question(nth)))
+                .unwrap()
+        })
+        .collect();
+
+    // and reads only when the server has got all of it
+    let journal = server.journal();
+    journal.wait_for_received("test/echo", COUNT).unwrap();
+    let unread = high_water(daemon);
+    editor.resume_reading();
+
+    // then each request has its own answer
+    for (nth, pending) in pending.iter().enumerate() {
+        let answer: Value = pending.result().unwrap();
+        assert_eq!(answer["nth"], nth);
+    }
+    assert!(editor.unbalanced().is_empty());
+
+    // and the server got everything in the order in which it was sent
+    let seen: Vec<String> = journal
+        .received()
+        .into_iter()
+        .filter_map(|message| match message.method.as_deref()? {
+            "textDocument/didChange" => Some(format!("version {}", message.document?.version)),
+            "test/echo" => Some(format!("question {}", message.params_hash?)),
+            _ => None,
+        })
+        .collect();
+    let sent: Vec<String> = (0..COUNT)
+        .flat_map(|nth| {
+            [
+                format!("version {}", nth + 1),
+                format!("question {}", hash::of(question(nth).as_bytes())),
+            ]
+        })
+        .collect();
+    assert!(seen == sent, "{} messages of {}", seen.len(), sent.len());
+
+    // and the daemon held what its outbox may hold, not all that was unread
+    let grown = [unread, high_water(daemon)].map(|bytes| bytes - before);
+    assert!(
+        grown.iter().all(|grown| *grown < GROWTH),
+        "it grew by {grown:?} bytes"
+    );
+    journal.assert_no_violations();
+    drop(editor);
+    ground.finish();
+}
