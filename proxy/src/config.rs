@@ -38,8 +38,6 @@ pub(crate) struct Numbers {
     pub(crate) body_bytes: u64,
     /// From which an outbox counts as full.
     pub(crate) outbox_bytes: u64,
-    /// What one client's texts and waiting frames may hold.
-    pub(crate) retained_bytes: u64,
     /// Queries of one connection that wait or run.
     pub(crate) queries: u64,
 }
@@ -52,7 +50,7 @@ struct Key {
     set: fn(&mut Numbers, u64),
 }
 
-const KEYS: [Key; 7] = [
+const KEYS: [Key; 6] = [
     Key {
         section: "idle",
         name: "daemon_ms",
@@ -85,12 +83,6 @@ const KEYS: [Key; 7] = [
     },
     Key {
         section: "limits",
-        name: "retained_bytes",
-        maximum: 64 << 30,
-        set: |numbers, value| numbers.retained_bytes = value,
-    },
-    Key {
-        section: "limits",
         name: "queries",
         maximum: 100_000,
         set: |numbers, value| numbers.queries = value,
@@ -108,7 +100,6 @@ impl Default for Numbers {
             connections: defaults::MAX_CONNECTIONS as u64,
             body_bytes: defaults::MAX_BODY_BYTES,
             outbox_bytes: defaults::OUTBOX_BYTES,
-            retained_bytes: defaults::RETAINED_BYTES,
             queries: defaults::MAX_QUERIES as u64,
         }
     }

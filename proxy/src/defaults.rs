@@ -87,9 +87,6 @@ pub(crate) const MAX_BODY_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes from which an outbox counts as full.
 pub(crate) const OUTBOX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Bytes that one client's texts, waiting frames and recorded results may hold.
-pub(crate) const RETAINED_BYTES: u64 = 256 * 1024 * 1024;
-
 /// The highest `maxLocations` of a query.
 pub(crate) const MAX_LOCATIONS: u32 = 10_000;
 
@@ -102,7 +99,6 @@ pub(crate) const TERMINATE_GRACE_MS: u64 = 2_000;
 /// What the pool's core is told, before the configuration file.
 pub(crate) const CORE_LIMITS: CoreLimits = CoreLimits {
     outbox_bytes: OUTBOX_BYTES as usize,
-    retained_bytes: RETAINED_BYTES as usize,
     instance_idle_ms: IDLE_INSTANCE.as_millis() as u64,
     shutdown_ms: 2_000,
     exit_ms: 1_000,

@@ -16,6 +16,7 @@ use lspool_world::{Environment, ScrubRules, TreeMarker as WorldMarker, World};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{Numbers, Settings};
 use crate::daemon::host::Host;
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) input: Input,
     /// Bytes to the client.
     pub(crate) output: Output,
+    /// Cancelled when the client is known to be gone.
+    pub(crate) gone: CancellationToken,
     /// Lines for the person behind the client.
     pub(crate) notices: mpsc::Sender<Notice>,
 }
@@ -89,6 +92,7 @@ impl Serving {
             name,
             input,
             output,
+            gone,
             notices,
         } = session;
         let face = match hello.face {
@@ -127,6 +131,7 @@ impl Serving {
             face,
             context,
             methods: Arc::new(methods),
+            gone,
             notices,
         };
         self.pool.attach(connection).await.exit_code
@@ -289,7 +294,6 @@ fn disposed() -> RpcError {
 fn limits(numbers: &Numbers) -> CoreLimits {
     CoreLimits {
         outbox_bytes: numbers.outbox_bytes as usize,
-        retained_bytes: numbers.retained_bytes as usize,
         instance_idle_ms: numbers.idle_instance_ms,
         queries_per_client: numbers.queries as usize,
         ..defaults::CORE_LIMITS

@@ -35,7 +35,7 @@ impl Core {
         let generation = instance.generation;
         instance.asks.insert(id.clone(), ask);
         if let Some(client) = self.clients.get_mut(&client_id) {
-            let asked = Asked::ForServer {
+            let asked = Asked {
                 instance: target,
                 generation,
                 id,
@@ -55,9 +55,6 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let number = self.next_request();
-        if let Some(client) = self.clients.get_mut(&id) {
-            client.asked.insert(number, Asked::Told);
-        }
         self.send_to_client(id, Message::request(number, method, params).into(), out);
     }
 
@@ -78,9 +75,6 @@ impl Core {
                 continue;
             }
             let number = self.next_request();
-            if let Some(client) = self.clients.get_mut(&id) {
-                client.asked.insert(number, Asked::Told);
-            }
             self.send_to_client(id, Outgoing::with_id(message, &RawId::number(number)), out);
         }
     }
@@ -132,14 +126,11 @@ impl Core {
             tracing::debug!(client = %id, "an answer without a request was dropped");
             return None;
         };
-        let Asked::ForServer {
+        let Asked {
             instance: target,
             generation,
             id: request,
-        } = asked
-        else {
-            return None;
-        };
+        } = asked;
         let instance = self
             .instances
             .get_mut(&target)

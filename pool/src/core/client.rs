@@ -106,18 +106,14 @@ impl ClientDocument {
     }
 }
 
-/// A request of a server that was passed on to a client.
+/// A request of a server whose answer this client owes. Answers to what a client was only told are dropped like those
+/// to unknown requests.
 #[derive(Clone, Debug)]
-pub(super) enum Asked {
-    /// The client's answer goes to the server.
-    ForServer {
-        instance: InstanceId,
-        generation: Generation,
-        /// The server's id.
-        id: RawId,
-    },
-    /// The server has its answer already; the client's is dropped.
-    Told,
+pub(super) struct Asked {
+    pub(super) instance: InstanceId,
+    pub(super) generation: Generation,
+    /// The server's id.
+    pub(super) id: RawId,
 }
 
 /// One attached connection.
@@ -149,6 +145,8 @@ pub(super) struct Client {
     pub(super) exit_code: i32,
     /// Whether the input side has ended.
     pub(super) input_ended: bool,
+    /// Whether it said its last word and only waits for what it is owed.
+    pub(super) leaving: bool,
 }
 
 impl Client {
@@ -171,7 +169,16 @@ impl Client {
             activity: 0,
             exit_code: 1,
             input_ended: false,
+            leaving: false,
         }
+    }
+
+    /// Whether something that it asked is not answered yet.
+    pub(super) fn is_owed(&self) -> bool {
+        self.initialize_id.is_some()
+            || !self.requests.is_empty()
+            || !self.calls.is_empty()
+            || self.has_parked()
     }
 
     pub(super) fn has_parked(&self) -> bool {

@@ -10,8 +10,6 @@ use crate::registry::{Definition, Registry};
 pub struct CoreLimits {
     /// Bytes from which an outbox counts as full.
     pub outbox_bytes: usize,
-    /// Bytes of frames that may wait for one link's turn, over the reader's own credit.
-    pub retained_bytes: usize,
     /// Milliseconds that an instance without users lives on.
     pub instance_idle_ms: u64,
     /// Milliseconds for an answer to `shutdown`.

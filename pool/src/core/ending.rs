@@ -287,7 +287,7 @@ impl Core {
         }
         for Ask { client, number, .. } in instance.asks.into_values() {
             if let Some(client) = self.clients.get_mut(&client) {
-                client.asked.insert(number, super::client::Asked::Told);
+                client.asked.remove(&number);
             }
         }
         for client in self.clients.values_mut() {

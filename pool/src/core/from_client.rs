@@ -112,7 +112,7 @@ impl Core {
         });
     }
 
-    fn serve(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
+    pub(super) fn serve(&mut self, id: ClientId, frame: &Frame, out: &mut Vec<Effect>) {
         let credit = frame.credit;
         match frame.message.kind() {
             Kind::Request => self.serve_request(id, frame, out),
@@ -241,22 +241,6 @@ impl Core {
         client.phase = Phase::ShutDown;
         client.exit_code = 0;
         self.send_to_client(id, Message::result(request, "null").into(), out);
-    }
-
-    fn exit_from_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        let shutdown = client.parked.iter().position(|frame| {
-            frame.message.kind() == Kind::Request
-                && frame.message.method().as_deref() == Some("shutdown")
-        });
-        // `exit` overtakes what waits for its turn, so a `shutdown` that waits came first.
-        if let Some(frame) = shutdown.and_then(|at| client.parked.remove(at)) {
-            self.serve(id, &frame, out);
-        }
-        let code = self.clients.get(&id).map_or(1, |client| client.exit_code);
-        self.close_client(id, code, out);
     }
 
     /// Answers a client's request with an error of the pool's own.

@@ -7,6 +7,7 @@ use crate::wire::{Kind, RawId};
 
 use super::client::Phase;
 use super::effect::Effect;
+use super::event::Frame;
 use super::failure::Failure;
 use super::ids::{ClientId, Link, Timer};
 use super::{Core, JobOwner};
@@ -22,8 +23,52 @@ impl Core {
             return self.drop_client(id, out);
         }
         tracing::debug!(client = %id, reason, "a connection ended");
-        let code = client.exit_code;
+        self.begin_leaving(id, out);
+    }
+
+    /// A client said its last word. What it asked before is answered first, as a server that reads in order would,
+    /// for as long as the answer to a `shutdown` may take.
+    pub(super) fn begin_leaving(&mut self, id: ClientId, out: &mut Vec<Effect>) {
+        let patience = self.config.limits.shutdown_ms;
+        let now = self.now;
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        if !client.is_owed() {
+            return self.finish_leaving(id, out);
+        }
+        client.leaving = true;
+        out.push(Effect::SetTimer {
+            timer: Timer::ClientProgress(id),
+            at: now.after(patience),
+        });
+    }
+
+    /// Closes the connection of a client that left; a `shutdown` that still waits for its turn is answered.
+    pub(super) fn finish_leaving(&mut self, id: ClientId, out: &mut Vec<Effect>) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        client.leaving = false;
+        let shutdown = client.parked.iter().position(is_shutdown);
+        if let Some(frame) = shutdown.and_then(|at| client.parked.remove(at)) {
+            self.serve(id, &frame, out);
+        }
+        let code = self.clients.get(&id).map_or(1, |client| client.exit_code);
         self.close_client(id, code, out);
+    }
+
+    /// `exit` of a client: at once, unless a `shutdown` before it promised that all is answered.
+    pub(super) fn exit_from_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let promised = client.phase == Phase::ShutDown || client.parked.iter().any(is_shutdown);
+        if promised {
+            self.begin_leaving(id, out);
+        } else {
+            self.finish_leaving(id, out);
+        }
     }
 
     /// Begins to close a connection: what it was sent is written first, what it holds is given up now.
@@ -192,4 +237,8 @@ impl Core {
             });
         }
     }
+}
+
+fn is_shutdown(frame: &Frame) -> bool {
+    frame.message.kind() == Kind::Request && frame.message.method().as_deref() == Some("shutdown")
 }

@@ -270,11 +270,18 @@ impl Core {
         let ids: Vec<ClientId> = self
             .clients
             .iter()
-            .filter(|(_, client)| client.has_parked() || client.is_closing())
+            .filter(|(_, client)| client.has_parked() || client.leaving || client.is_closing())
             .map(|(id, _)| *id)
             .collect();
         for id in ids {
             self.unpark_client(id, out);
+            let left = self
+                .clients
+                .get(&id)
+                .is_some_and(|client| client.leaving && !client.is_owed());
+            if left {
+                self.finish_leaving(id, out);
+            }
             self.close_if_drained(id, out);
         }
     }

@@ -61,6 +61,13 @@ fn notification(message: &Message) -> Result<Decoded, String> {
         Some("$/progress") => progress(message),
         Some("textDocument/publishDiagnostics") => diagnostics(message),
         Some("experimental/serverStatus") => Ok(server_status(message)),
+        Some("$/cancelRequest") => {
+            let token = super::token(message, "id").ok_or("params.id")?;
+            Ok(Decoded::Cancel {
+                id: token.token,
+                span: token.span,
+            })
+        }
         Some("window/logMessage" | "window/showMessage") => {
             let text = message
                 .params()

@@ -21,6 +21,7 @@ use lspool_world::{Environment, TreeMarker, World};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::core::{
@@ -120,6 +121,8 @@ pub struct Connection {
     pub context: ClientContext,
     /// Its custom methods.
     pub methods: Arc<dyn Methods>,
+    /// Cancelled when the peer is known to be gone, whatever its streams say.
+    pub gone: CancellationToken,
     /// Where lines for its person go; a line that finds no room is logged instead.
     pub notices: mpsc::Sender<Notice>,
 }

@@ -178,6 +178,11 @@ fn given_exit_behind_a_shutdown_that_waits_then_shutdown_is_answered_and_the_cod
     rig.initialize(client, "{}");
     rig.request(client, "9", "shutdown", "null");
     rig.notify(client, "exit", "null");
+    assert_eq!(
+        rig.clients[&client].closed, None,
+        "what it asked may yet be answered"
+    );
+    rig.advance(2_000);
     assert_eq!(rig.clients[&client].closed, Some(0));
     let got = rig.got_values(client);
     assert_eq!(got[0]["id"], 9);

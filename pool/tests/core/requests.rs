@@ -197,6 +197,54 @@ fn given_a_client_that_closes_its_side_and_still_reads_then_it_gets_what_it_was_
 }
 
 #[test]
+fn given_a_session_that_was_written_in_one_go_then_all_of_it_is_answered_before_it_ends() {
+    let mut rig = Rig::new();
+    let client = rig.attach("{}");
+    rig.hover(client, "1");
+    rig.request(client, "2", "shutdown", "null");
+    rig.notify(client, "exit", "null");
+    rig.handle(Event::LinkClosed {
+        link: Link::Client(client),
+        reason: "end of input".to_owned(),
+    });
+    assert_eq!(
+        rig.clients[&client].closed, None,
+        "its hover is not answered"
+    );
+    rig.serve("textDocument/hover", "null");
+    assert_eq!(rig.clients[&client].closed, Some(0));
+    let ids: Vec<_> = rig
+        .got_values(client)
+        .iter()
+        .map(|answer| answer["id"].clone())
+        .collect();
+    assert_eq!(ids, [2, 1]);
+    rig.end();
+}
+
+#[test]
+fn given_a_client_that_closes_its_side_while_a_server_hangs_then_it_is_waited_for_only_a_while() {
+    let mut rig = Rig::new();
+    let client = rig.attach("{}");
+    rig.hover(client, "1");
+    rig.handle(Event::LinkClosed {
+        link: Link::Client(client),
+        reason: "end of input".to_owned(),
+    });
+    rig.advance(1_999);
+    assert_eq!(rig.clients[&client].closed, None);
+    rig.advance(1);
+    assert_eq!(rig.clients[&client].closed, Some(1));
+    let at = rig.server();
+    assert_eq!(
+        rig.fake(at).cancelled.len(),
+        1,
+        "nobody waits for the answer"
+    );
+    rig.end();
+}
+
+#[test]
 fn given_a_client_that_closes_its_side_and_does_not_read_then_it_is_waited_for_only_a_while() {
     let mut rig = Rig::new();
     let client = rig.attach("{}");

@@ -94,10 +94,10 @@ mod tests {
             { "line": 4, "character": 6, "text": "int x = 1;" },
             { "line": 9, "character": 0, "text": "x++;" },
         ] });
-        expect![[r#"
+        expect![[r"
             `x` stands here several times; name the line, or give a column instead of the symbol
               5:7  int x = 1;
-              10:1  x++;"#]]
+              10:1  x++;"]]
         .assert_eq(&refused(LspCode::SymbolAmbiguous, places));
     }
 

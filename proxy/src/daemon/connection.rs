@@ -222,6 +222,7 @@ async fn run_session(
                     name,
                     input,
                     output,
+                    gone: gone.clone(),
                     notices,
                 },
             )

@@ -51,6 +51,7 @@ impl Driver {
             face,
             context,
             methods,
+            gone,
             notices,
         } = connection;
         let name = ClientName {
@@ -69,6 +70,7 @@ impl Driver {
             // The driver is gone only when the pool is.
             let _ = inputs.send(Input::ClientWritten { client }).await;
         });
+        self.watch_peer(client, gone, handle.cancel.clone());
         let core_face = (&face).into();
         let handle = ClientHandle {
             link: handle,
@@ -83,6 +85,23 @@ impl Driver {
             client,
             face: core_face,
             name,
+        });
+    }
+
+    /// A peer that died may leave a stream that looks as if it had only said its last word.
+    fn watch_peer(&self, client: ClientId, gone: CancellationToken, closed: CancellationToken) {
+        let inputs = self.inputs.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = gone.cancelled() => {}
+                () = closed.cancelled() => return,
+            }
+            let event = Event::LinkClosed {
+                link: Link::Client(client),
+                reason: "the peer is gone".to_owned(),
+            };
+            // The driver is gone only when the pool is.
+            let _ = inputs.send(Input::Event(event)).await;
         });
     }
 

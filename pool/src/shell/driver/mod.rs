@@ -228,9 +228,11 @@ impl Driver {
                 });
             }
             Input::ClientWritten { client } => {
-                if let Some(mut handle) = self.clients.remove(&client)
-                    && let Some(end) = handle.end.take()
-                {
+                let Some(mut handle) = self.clients.remove(&client) else {
+                    return;
+                };
+                handle.link.cancel.cancel();
+                if let Some(end) = handle.end.take() {
                     // Whoever attached may have gone.
                     let _ = end.send(ConnectionEnd {
                         exit_code: handle.exit_code,

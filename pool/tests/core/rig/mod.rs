@@ -39,7 +39,6 @@ pub(crate) const RESULT: &str = r#"{ "serverInfo":{"name":"fake","version":"1"},
 pub(crate) fn limits() -> CoreLimits {
     CoreLimits {
         outbox_bytes: 300_000,
-        retained_bytes: 1 << 20,
         instance_idle_ms: 600_000,
         shutdown_ms: 2_000,
         exit_ms: 1_000,
