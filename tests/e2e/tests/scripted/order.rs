@@ -1,10 +1,10 @@
 //! Order and bounded memory, with a client that sends much and does not read.
 
 use lspool_testkit::scenario_format::{Action, Body, Delay};
-use lspool_testkit::{Pending, ScenarioBuilder, hash};
+use lspool_testkit::{Pending, RuleBuilder, ScenarioBuilder, hash};
 use serde_json::{Value, json};
 
-use super::ground::{Ground, high_water};
+use super::ground::{Ground, eventually, high_water};
 
 /// How many changes and how many requests are sent, in turn.
 const COUNT: usize = 10_000;
@@ -24,9 +24,15 @@ fn question(nth: usize) -> String {
 fn ten_thousand_changes_and_requests_keep_their_order_while_the_client_does_not_read() {
     // given a server that answers in random order
     let ground = Ground::with("[limits]\noutbox_bytes = 1048576\n");
+    let all_here = ground.flag("all-here");
     let server = ground.server(
         &ScenarioBuilder::new()
             .with(|scenario| scenario.journal.hash_over_bytes = 64)
+            .rule(
+                RuleBuilder::method("test/echo")
+                    .nth(COUNT as u64)
+                    .act([Action::Touch(all_here.clone()), Action::Continue]),
+            )
             .on(
                 "test/echo",
                 [
@@ -63,8 +69,9 @@ fn ten_thousand_changes_and_requests_keep_their_order_while_the_client_does_not_
         .collect();
 
     // and reads only when the server has got all of it
-    let journal = server.journal();
-    journal.wait_for_received("test/echo", COUNT).unwrap();
+    eventually("the server has got everything", || {
+        all_here.exists().then_some(())
+    });
     let unread = high_water(daemon);
     editor.resume_reading();
 
@@ -76,6 +83,7 @@ fn ten_thousand_changes_and_requests_keep_their_order_while_the_client_does_not_
     assert!(editor.unbalanced().is_empty());
 
     // and the server got everything in the order in which it was sent
+    let journal = server.journal();
     let seen: Vec<String> = journal
         .received()
         .into_iter()
