@@ -2,15 +2,15 @@
 //!
 //! Invariant: a ground is finished, which ends its daemon and proves that nothing is left.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use lspool_testkit::{
-    Client, Harness, Journal, Launch, Profile, Received, ScenarioBuilder, ScriptedServer, binary,
-    deadline, file_uri,
+    Answer, Client, Harness, Journal, Launch, Profile, Received, ScenarioBuilder, ScriptedServer,
+    binary, deadline, file_uri,
 };
 use serde_json::{Value, json};
 
@@ -78,11 +78,12 @@ impl Ground {
     /// Makes a server known for files that end in `.toy`, so that queries find it; `more` are further keys of its
     /// definition.
     pub(super) fn define(&mut self, server: &ScriptedServer, more: &str) {
-        let words: Vec<String> = server
-            .argv()
-            .iter()
-            .map(|word| word.to_str().unwrap().to_owned())
-            .collect();
+        self.define_command(&server.argv(), more);
+    }
+
+    /// Like [`Ground::define`], with a command line.
+    pub(super) fn define_command(&mut self, command: &[OsString], more: &str) {
+        let words: Vec<&str> = command.iter().map(|word| word.to_str().unwrap()).collect();
         let definition = format!(
             "[[server]]\nid = \"toy\"\ncommands = [{}]\nlanguages = [{{ id = \"toy\", extensions = [\"toy\"] }}]\n\
              root_markers = [{{ markers = [\"toy.root\"] }}]\n{more}\n",
@@ -267,8 +268,8 @@ pub(super) fn publishes(message: &Received, uri: &str, count: usize) -> bool {
 }
 
 /// The `code` in an error's data.
-pub(super) fn code_of(answer: &lspool_testkit::Answer) -> String {
-    let error: Value = serde_json::from_slice(&answer.error_raw().unwrap()).unwrap();
+pub(super) fn code_of(answer: &Answer) -> String {
+    let error = error_of(answer);
     error["data"]["code"]
         .as_str()
         .unwrap_or_default()
@@ -284,4 +285,9 @@ pub(super) fn high_water(pid: i32) -> u64 {
         .unwrap();
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
     kilobytes * 1024
+}
+
+/// The error of an answer.
+pub(super) fn error_of(answer: &Answer) -> Value {
+    serde_json::from_slice(&answer.error_raw().unwrap()).unwrap()
 }

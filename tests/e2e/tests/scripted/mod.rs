@@ -3,6 +3,7 @@
 //! Each test has a daemon of its own and ends with the proof that nothing is left of it.
 
 mod agent_and_editor;
+mod bad_input;
 mod cancel;
 mod faithfulness;
 mod ground;
