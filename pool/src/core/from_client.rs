@@ -301,7 +301,15 @@ impl Core {
                     sample,
                     "bytes outside any message were skipped"
                 );
-                self.note_printed(link, sample);
+                match link {
+                    Link::Client(client) => {
+                        let sample = crate::wire::quoted(&sample);
+                        let text =
+                            format!("lspool skipped {total} bytes that are no message: {sample}");
+                        out.push(Effect::Notice { client, text });
+                    }
+                    Link::Server(..) => self.note_printed(link, sample),
+                }
             }
             (
                 Link::Client(id),
