@@ -49,7 +49,7 @@ fn assert_served(editor: &Client, file: &str) {
     assert_eq!(places.len(), 1);
 }
 
-/// Asserts that a text is one line, and holds all of these.
+/// Asserts that a text holds all of these.
 fn assert_names(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
@@ -59,10 +59,10 @@ fn assert_names(text: &str, parts: &[&str]) {
 /// Starts an editor whose `initialize` is refused; gives the error and how the shim ended.
 fn refused(ground: &Ground, command: &[&str]) -> (Value, Exit, String) {
     let line = ["--"].into_iter().chain(command.iter().copied());
-    refused_by(ground, Client::start(&ground.lspool(line)).unwrap())
+    refused_by(ground, &Client::start(&ground.lspool(line)).unwrap())
 }
 
-fn refused_by(ground: &Ground, editor: Client) -> (Value, Exit, String) {
+fn refused_by(ground: &Ground, editor: &Client) -> (Value, Exit, String) {
     let params = lspool_testkit::initialize_params(&Profile::neovim(), &ground.root);
     let answer = editor
         .request("initialize", params)
@@ -226,7 +226,7 @@ fn a_server_that_ends_at_once_is_quoted() {
     );
 
     // when an editor starts it
-    let (error, exit, stderr) = refused_by(&ground, ground.started(&server));
+    let (error, exit, stderr) = refused_by(&ground, &ground.started(&server));
 
     // then the error names the server, its end and what it said
     assert_eq!(error["data"]["code"], "LSP_START_FAILED", "{error}");

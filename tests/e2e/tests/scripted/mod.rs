@@ -2,6 +2,11 @@
 //!
 //! Each test has a daemon of its own and ends with the proof that nothing is left of it.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that cannot go on fails its test, and the kit's errors print what came instead"
+)]
+
 mod agent_and_editor;
 mod bad_input;
 mod cancel;
