@@ -37,8 +37,9 @@ fn of_two_requests_with_one_id_the_right_one_is_cancelled() {
         let cancelled = pending[canceller].wait().unwrap();
         assert_eq!(cancelled.error_code(), Some(CANCELLED), "round {round}");
 
-        // then the other one's is still in flight until it is released
-        editors[canceller]
+        // then the other one's is still in flight until it is released, which its own sender asks for so that the
+        // release comes after it
+        editors[1 - canceller]
             .notify("test/release", json!({}))
             .unwrap();
         let other = pending[1 - canceller].wait().unwrap();
