@@ -365,3 +365,26 @@ fn a_query_exits_by_how_far_its_answer_can_be_trusted() {
     assert!(is_alive(process_id(&instance["pid"])));
     ground.finish();
 }
+
+#[test]
+fn none_from_a_server_that_shows_no_signal_is_not_complete() {
+    // given a server that never says whether its index is complete, and knows nothing
+    let mut ground = Ground::new();
+    let server = ground.server(&ScenarioBuilder::new().on(
+        "textDocument/implementation",
+        [Action::Reply(Body::Json(raw("[]")))],
+    ));
+    ground.define(&server, "[server.readiness]\nsettle_ms = 20\n");
+    ground.file("a.toy", "word");
+
+    // when it is asked
+    let finished = ground.run(["query", "implementation", "a.toy:1:1", "--json"]);
+
+    // then its none is no answer to rely on
+    assert_eq!(finished.code, Some(3), "{finished:?}");
+    let result: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(result["locations"], json!([]));
+    assert_eq!(result["envelope"]["completeness"], "unknown", "{result}");
+    assert_eq!(result["envelope"]["readiness"], "settled", "{result}");
+    ground.finish();
+}

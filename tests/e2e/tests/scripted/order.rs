@@ -10,10 +10,11 @@ use super::ground::{Ground, eventually, high_water};
 const COUNT: usize = 10_000;
 
 /// Bytes of a question, and so of its answer.
-const PADDING: usize = 2_000;
+const PADDING: usize = 4_000;
 
-/// What the daemon's memory may grow by, in bytes. All answers together have 20 MB, the outbox holds 1 MiB.
-const GROWTH: u64 = 12 << 20;
+/// What the daemon's memory may grow by, in bytes: the outbox holds 1 MiB, and each request in flight is remembered. All
+/// answers together have twice that.
+const GROWTH: u64 = 20 << 20;
 
 /// The params of the n-th question.
 fn question(nth: usize) -> String {
