@@ -213,7 +213,9 @@ fn parts_of(body: &[u8], members: &Members) -> Result<Parts, EnvelopeError> {
         (Some(Payload::Params), _, None) => {
             return Err(refuse("the message has no member `method`".to_owned()));
         }
-        (None, _, None) => {
+        // Several writers of JSON leave a null result out; whoever asked still needs the answer.
+        (None, Some(_), None) => Kind::Response,
+        (None, None, None) => {
             return Err(refuse(
                 "the message has neither `method` nor `result` nor `error`".to_owned(),
             ));

@@ -33,6 +33,13 @@ fn message(body: &str) -> Message {
         .unwrap_or_else(|error| panic!("{body}: {error}"))
 }
 
+#[test]
+fn an_answer_that_leaves_its_null_result_out_is_an_answer() {
+    let answer = message(r#"{"jsonrpc":"2.0","id":1}"#);
+    assert_eq!(answer.kind(), Kind::Response);
+    assert_eq!(answer.result_json(), None);
+}
+
 fn refusal(body: &[u8]) -> super::EnvelopeError {
     match Message::parse(Bytes::copy_from_slice(body)) {
         Err(error) => error,
@@ -263,9 +270,9 @@ fn a_refusal_names_the_fault_and_keeps_the_id() {
             "`params` stands twice",
         ),
         (
-            r#"{"id":1}"#,
+            r#"{"jsonrpc":"2.0"}"#,
             -32600,
-            id("1"),
+            None,
             "neither `method` nor `result` nor `error`",
         ),
         (
