@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use lspool_normalize::{LspCode, QueryRequest, RpcError, UriKey};
-use lspool_world::{FileKind, FsError, Target, World};
+use lspool_world::{Environment, FileKind, FsError, Target, World};
 use serde_json::json;
 
 use super::path::{Named, fs_error, named, workspace_required};
@@ -144,6 +144,27 @@ impl Root {
         Ok(Self { path, uri, target })
     }
 
+    /// This root, unless it is one that no server is let loose on, whatever rule or person named it.
+    ///
+    /// # Errors
+    /// `LSP_WORKSPACE_REQUIRED` for `/` and the home folder.
+    pub(super) async fn admitted(
+        self,
+        world: &World,
+        environment: &Environment,
+    ) -> Result<Self, RpcError> {
+        if is_refused_root(world, environment, &self.path)
+            .await
+            .map_err(|error| fs_error(&error))?
+        {
+            return Err(workspace_required(format!(
+                "{} is too wide to be a workspace: name the project's own folder as `workspaceRoot`",
+                self.path.display()
+            )));
+        }
+        Ok(self)
+    }
+
     /// The asked file's path below this root's own spelling, where it lies inside; else as it was asked.
     pub(super) fn spell(&self, world: &World, asked: &AskedFile) -> PathBuf {
         if asked.path.starts_with(&self.path) {
@@ -188,15 +209,7 @@ pub(super) async fn given_root(
             }));
         }
     }
-    if is_refused_root(world, &context.environment, &root.path)
-        .await
-        .map_err(|error| fs_error(&error))?
-    {
-        return Err(workspace_required(format!(
-            "{} is too wide to be a workspace: name the project's own folder as `workspaceRoot`",
-            root.path.display()
-        )));
-    }
+    let root = root.admitted(world, &context.environment).await?;
     if world.fs().contains(&root.target, &asked.target) {
         return Ok(Some(root));
     }

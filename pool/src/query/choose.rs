@@ -71,7 +71,10 @@ pub(super) async fn choose(
             });
             continue;
         }
-        let mut root = Root::at(world, &root_path).await?;
+        let mut root = Root::at(world, &root_path)
+            .await?
+            .admitted(world, &context.environment)
+            .await?;
         let lives = running.iter().find(|instance| {
             instance.server == definition.id && instance.root_key == *root.target.key()
         });

@@ -93,6 +93,9 @@ impl Candidates {
 
     /// The workspace of the Cargo package at `folders[index]`, by Cargo's own rule: what the package names,
     /// else itself when it is one, else the nearest workspace above unless that excludes the package.
+    ///
+    /// The manifest is the repository's word, so a workspace that it names counts only where it is a candidate above
+    /// the package; else the package stands alone.
     async fn cargo_workspace(&self, world: &World, index: usize) -> Result<PathBuf, FsError> {
         let package = &self.folders[index];
         let Some(manifest) = read_manifest(world, package).await? else {
@@ -103,7 +106,13 @@ impl Candidates {
             .and_then(|table| table.get("workspace"))
             .and_then(toml::Value::as_str);
         if let Some(named) = named {
-            return Ok(without_dots(&package.join(named)));
+            let workspace = without_dots(&package.join(named));
+            let above = &self.folders[index..];
+            return Ok(above
+                .iter()
+                .find(|folder| **folder == workspace)
+                .unwrap_or(package)
+                .clone());
         }
         if manifest.contains_key("workspace") {
             return Ok(package.clone());

@@ -163,10 +163,11 @@ async fn a_cargo_package_is_hoisted_to_the_workspace_that_does_not_exclude_it() 
         bench.write(&format!("work/w/{package}/src/lib.rs"), "fn x() {}\n");
     }
     bench.write(
-        "work/far/Cargo.toml",
-        "[package]\nname = \"far\"\nworkspace = \"../w\"\n",
+        "work/w/deep/far/Cargo.toml",
+        "[package]\nname = \"far\"\nworkspace = \"../../\"\n",
     );
-    bench.write("work/far/src/lib.rs", "fn x() {}\n");
+    bench.write("work/w/deep/Cargo.toml", "[workspace]\n");
+    bench.write("work/w/deep/far/src/lib.rs", "fn x() {}\n");
     bench.write("work/w/m/a/broken/Cargo.toml", "not toml");
     bench.write("work/w/m/a/broken/lib.rs", "fn x() {}\n");
 
@@ -179,7 +180,11 @@ async fn a_cargo_package_is_hoisted_to_the_workspace_that_does_not_exclude_it() 
         root_of(&bench, "work/w/m/odd/src/lib.rs").await,
         "work/w/m/odd"
     );
-    assert_eq!(root_of(&bench, "work/far/src/lib.rs").await, "work/w");
+    assert_eq!(
+        root_of(&bench, "work/w/deep/far/src/lib.rs").await,
+        "work/w",
+        "the workspace that the package names"
+    );
     assert_eq!(
         root_of(&bench, "work/w/m/a/broken/lib.rs").await,
         "work/w/m/a/broken"
@@ -252,6 +257,53 @@ async fn the_home_folder_and_the_top_are_never_roots() {
             "LSP_WORKSPACE_REQUIRED",
             "{root}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_names_no_root_that_is_too_wide_or_beside_the_package() {
+    let bench = rust_bench();
+    bench.write("work/other/Cargo.toml", "[workspace]\n");
+    bench.write("home/p/src/main.rs", "fn main() {}\n");
+    let home = bench.path("home");
+    bench.link(&home, "work/p/alias");
+    for (package, named) in [
+        ("work/p", "/"),
+        ("work/p", home.to_str().unwrap()),
+        ("work/p", "alias"),
+        ("work/p", "../other"),
+        ("work/p", "../../../../../../../.."),
+        ("work/p", "src"),
+        ("home/p", ".."),
+        ("home/p", "../.."),
+    ] {
+        bench.write(
+            &format!("{package}/Cargo.toml"),
+            &format!("[package]\nname = \"p\"\nworkspace = \"{named}\"\n"),
+        );
+
+        let root = root_of(&bench, &format!("{package}/src/main.rs")).await;
+
+        assert_eq!(root, package, "{named}");
+    }
+}
+
+#[tokio::test]
+async fn a_root_is_refused_whatever_named_it() {
+    let bench = rust_bench();
+    let library = bench.write("work/registry/dep/src/lib.rs", "pub fn dep() {}\n");
+    for root in ["/".into(), bench.path("home")] {
+        let mut context = bench.context();
+        let owner = NamedFile {
+            server: "rust-analyzer".into(),
+            root_path: root,
+        };
+        let key = UriKey::new(&format!("file://{}", library.display()));
+        context.named_files = Arc::new([(key, owner)].into());
+
+        let refused = run(&bench, &context, &ask(&library)).await;
+
+        assert_eq!(code(refused), "LSP_WORKSPACE_REQUIRED");
     }
 }
 
