@@ -1,6 +1,8 @@
 //! What servers tell: diagnostics, progress and the rest, to every client that may see it, and again to a
 //! late joiner.
 
+use std::collections::BTreeSet;
+
 use lspool_normalize::capabilities;
 
 use crate::edge::{Decoded, ProgressPhase};
@@ -86,7 +88,8 @@ impl Core {
         };
         instance.readiness.active(now);
         let Some(document) = instance.documents.get_mut(uri) else {
-            return self.publish_loose(target, uri, *empty, &frame.message, out);
+            let nobody = BTreeSet::new();
+            return self.publish_loose(target, uri, *empty, &nobody, &frame.message, out);
         };
         let about = match version {
             Some(version) => document
@@ -108,18 +111,23 @@ impl Core {
             message: frame.message.clone(),
         };
         document.diagnostics = Some(diagnostics.clone());
-        let holders: Vec<ClientId> = document.clients.iter().copied().collect();
+        let holders: BTreeSet<ClientId> = document.clients.clone();
+        // Whoever was told of the file while nobody had it open must hear when that changes.
+        if instance.loose_diagnostics.contains_key(uri) {
+            self.publish_loose(target, uri, *empty, &holders, &frame.message, out);
+        }
         for id in holders {
             self.publish_to(id, uri, &diagnostics, out);
         }
     }
 
-    /// Gives diagnostics of a file that nobody has open to everybody, and keeps them while there are any.
+    /// Gives diagnostics to everybody but the holders of the file, and keeps them while there are any.
     fn publish_loose(
         &mut self,
         target: InstanceId,
         uri: &str,
         empty: bool,
+        holders: &BTreeSet<ClientId>,
         message: &Message,
         out: &mut Vec<Effect>,
     ) {
@@ -133,11 +141,11 @@ impl Core {
             }
         }
         for id in self.clients_of(target) {
-            if self
+            let in_session = self
                 .clients
                 .get(&id)
-                .is_some_and(|client| client.phase == client::Phase::Live)
-            {
+                .is_some_and(|client| client.phase == client::Phase::Live);
+            if in_session && !holders.contains(&id) {
                 self.send_to_client(id, message.clone().into(), out);
             }
         }

@@ -305,6 +305,29 @@ fn given_a_late_joiner_then_it_gets_the_diagnostics_that_the_others_have() {
 }
 
 #[test]
+fn given_a_file_that_one_client_opens_after_all_were_told_of_it_then_all_hear_that_it_was_mended() {
+    let mut rig = Rig::new();
+    let (first, second) = (rig.attach("{}"), rig.attach("{}"));
+    rig.tell("textDocument/publishDiagnostics", &diagnostics(FILE, None));
+    rig.open(first, FILE, "1", "x");
+    (rig.got(first), rig.got(second));
+    let mended = format!(r#"{{"uri":"{FILE}","diagnostics":[]}}"#);
+    rig.tell("textDocument/publishDiagnostics", &mended);
+    for client in [first, second] {
+        let got = rig.got_values(client);
+        assert_eq!(got.len(), 1, "{client} hears it once");
+        assert_eq!(got[0]["params"]["diagnostics"], serde_json::json!([]));
+    }
+    let late = rig.attach("{}");
+    let told = rig.got_values(late);
+    assert!(
+        told.iter().all(|it| it["params"]["uri"] != FILE),
+        "a late joiner is told of no mended file"
+    );
+    rig.end();
+}
+
+#[test]
 fn given_diagnostics_of_a_file_that_nobody_has_open_then_everybody_gets_them_also_a_late_joiner() {
     let mut rig = Rig::new();
     let first = rig.attach("{}");
