@@ -176,12 +176,14 @@ pub enum Effect {
         /// The generation.
         generation: Generation,
     },
-    /// Close a client's connection once all that was sent to it is written.
+    /// Close a client's connection.
     Close {
         /// Which.
         client: ClientId,
         /// The exit code for its face.
         exit_code: i32,
+        /// Whether all that was sent to it is written. A peer that has not read it all is cut off.
+        drained: bool,
     },
     /// A line for the person behind a client.
     Notice {

@@ -161,6 +161,7 @@ impl Core {
         let Some(client) = self.clients.remove(&id) else {
             return;
         };
+        let drained = client.outbox.is_empty();
         for job in client.outbox.open_slots() {
             self.jobs.remove(&job);
             out.push(Effect::CancelJob { job });
@@ -171,6 +172,7 @@ impl Core {
         out.push(Effect::Close {
             client: id,
             exit_code,
+            drained,
         });
         self.shutdown_if_empty(out);
     }

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -25,6 +26,8 @@ const FRAME_SHARE: usize = 128 * 1024;
 const COALESCED: usize = 16 * 1024;
 /// Bytes of small messages in one write.
 const BATCH: usize = 64 * 1024;
+/// How long a stream may take to close once all is written.
+const CLOSING: Duration = Duration::from_secs(3);
 
 /// The decoder of one side.
 pub(super) enum Edge {
@@ -273,7 +276,9 @@ impl Writer {
                 break;
             }
         }
-        self.output.shutdown().await
+        tokio::time::timeout(CLOSING, self.output.shutdown())
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Writes what is buffered, then the message from where it lies, in as few calls as the stream takes.

@@ -167,14 +167,14 @@ impl Driver {
         }
     }
 
-    pub(super) fn close_client(&mut self, client: ClientId, exit_code: i32) {
+    pub(super) fn close_client(&mut self, client: ClientId, exit_code: i32, drained: bool) {
         let Some(handle) = self.clients.get_mut(&client) else {
             return;
         };
         handle.exit_code = exit_code;
         handle.link.reader_cancel.cancel();
-        // All that counts is written; a peer that does not read gets no more time.
-        if handle.link.queue.capacity() == handle.link.queue.max_capacity() {
+        // An empty queue would not tell: the writer may hold a message that its peer does not read.
+        if drained {
             close(&handle.link);
         } else {
             handle.link.cancel.cancel();

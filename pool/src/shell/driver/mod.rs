@@ -331,7 +331,11 @@ impl Driver {
                 instance,
                 generation,
             } => self.terminate(instance, generation),
-            Effect::Close { client, exit_code } => self.close_client(client, exit_code),
+            Effect::Close {
+                client,
+                exit_code,
+                drained,
+            } => self.close_client(client, exit_code, drained),
             Effect::Notice { client, text } => self.notice(client, text),
             Effect::Call {
                 call,

@@ -259,7 +259,9 @@ impl Rig {
                 self.audiences.remove(&instance);
                 self.forgotten.push(instance);
             }
-            Effect::Close { client, exit_code } => {
+            Effect::Close {
+                client, exit_code, ..
+            } => {
                 let fake = self.clients.get_mut(&client).unwrap();
                 assert_eq!(fake.closed, None, "{client} is closed once");
                 fake.closed = Some(exit_code);
