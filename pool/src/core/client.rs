@@ -132,6 +132,8 @@ pub(super) struct Client {
     pub(super) outbox: Outbox,
     /// Frames that wait for their turn, in order.
     pub(super) parked: VecDeque<Frame>,
+    /// Bytes of frames that were held for the handshake without credit.
+    pub(super) held_bytes: usize,
     /// Requests in flight: the client's id → the instance and the id there.
     pub(super) requests: BTreeMap<RawId, (InstanceId, u64)>,
     /// Custom methods in flight.
@@ -162,6 +164,7 @@ impl Client {
             instances: Vec::new(),
             outbox: Outbox::new(outbox_bytes, now),
             parked: VecDeque::new(),
+            held_bytes: 0,
             requests: BTreeMap::new(),
             calls: BTreeMap::new(),
             asked: BTreeMap::new(),

@@ -37,6 +37,32 @@ impl Core {
         }
         client.parked.push_back(frame);
         self.unpark_client(id, out);
+        self.hold_for_handshake(id, out);
+    }
+
+    /// What is held until the handshake is over is held without credit, up to a full outbox: what ends the wait may
+    /// stand behind it on the same link.
+    fn hold_for_handshake(&mut self, id: ClientId, out: &mut Vec<Effect>) {
+        let cap = self.config.limits.outbox_bytes;
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        if !matches!(client.phase, Phase::Initializing | Phase::Answered) {
+            return;
+        }
+        let Some(frame) = client.parked.back_mut().filter(|frame| frame.credit > 0) else {
+            return;
+        };
+        if client.held_bytes + frame.message.len() > cap {
+            tracing::warn!(client = %id, "a client sent more than is held before it is initialized");
+            return;
+        }
+        client.held_bytes += frame.message.len();
+        let credit = std::mem::take(&mut frame.credit);
+        out.push(Effect::Release {
+            link: Link::Client(id),
+            credit,
+        });
     }
 
     /// Serves parked frames in order until one must go on waiting.

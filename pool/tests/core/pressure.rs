@@ -158,13 +158,34 @@ fn given_a_full_client_that_shares_then_it_is_let_go_at_twice_its_bound_and_the_
     let (slow, other) = (rig.attach("{}"), rig.attach("{}"));
     rig.open(slow, FILE, "1", "x");
     rig.set_reads(Link::Client(slow), false);
-    fill_client(&mut rig, 11);
+    fill_client(&mut rig, 18);
     assert_eq!(rig.clients[&slow].closed, None);
-    fill_client(&mut rig, 3);
+    fill_client(&mut rig, 1);
     assert!(rig.clients[&slow].closed.is_some());
-    assert_eq!(rig.got(other).len(), 14);
+    assert_eq!(rig.got(other).len(), 19);
     let at = rig.server();
     assert!(rig.fake(at).texts.is_empty());
+    rig.check_credit();
+    rig.end();
+}
+
+#[test]
+fn given_an_answer_far_over_the_bound_then_a_client_that_shares_and_reads_gets_it_and_all_after_it()
+{
+    let mut rig = Rig::new();
+    let (client, _other) = (rig.attach("{}"), rig.attach("{}"));
+    rig.hover(client, "1");
+    // Its writer is still at work on the answer while more comes.
+    rig.set_reads(Link::Client(client), false);
+    let large = format!(r#""{}""#, "y".repeat(40_000_000));
+    rig.serve("textDocument/hover", &large);
+    rig.tell("window/logMessage", r#"{"type":3,"message":"next"}"#);
+    rig.hover(client, "2");
+    rig.serve("textDocument/hover", &large);
+    rig.tell("window/logMessage", r#"{"type":3,"message":"last"}"#);
+    assert_eq!(rig.clients[&client].closed, None);
+    rig.set_reads(Link::Client(client), true);
+    assert_eq!(rig.got(client).len(), 4);
     rig.check_credit();
     rig.end();
 }
@@ -196,5 +217,34 @@ fn given_an_answer_of_a_parked_server_then_it_does_not_overtake_what_waits() {
     let got = rig.got_values(client);
     assert_eq!(got.len(), 10);
     assert_eq!(got[9]["id"], 1);
+    rig.end();
+}
+
+#[test]
+fn given_large_documents_before_initialized_then_initialized_is_still_read() {
+    let mut rig = Rig::new();
+    let client = rig.client("clangd");
+    rig.initialize(client, "{}");
+    let text = "x".repeat(60_000);
+    for number in 0..3 {
+        rig.open(
+            client,
+            &format!("file:///lspool-rig/{number}.c"),
+            "1",
+            &text,
+        );
+    }
+    rig.check_credit();
+    rig.initialized(client);
+    assert_eq!(
+        rig.server_methods(),
+        [
+            "initialize",
+            "initialized",
+            "textDocument/didOpen",
+            "textDocument/didOpen",
+            "textDocument/didOpen"
+        ]
+    );
     rig.end();
 }
