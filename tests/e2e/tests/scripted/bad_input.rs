@@ -253,14 +253,20 @@ fn a_server_that_never_answers_initialize_is_named_after_its_time() {
     let bystander = Bystander::of(&ground);
 
     // when an editor starts it
-    let command: Vec<&str> = command.iter().map(|word| word.to_str().unwrap()).collect();
-    let (error, exit, _) = refused(&ground, &command);
+    let editor = Client::start(&ground.lspool(["--"]).args(&command)).unwrap();
+    let params = lspool_testkit::initialize_params(&Profile::neovim(), &ground.root);
+    let waiting = editor.request("initialize", params).unwrap();
+    server.journal().wait_for_received("initialize", 1).unwrap();
 
-    // then the error names the server and the time, and the process is ended
+    // then others are served meanwhile
+    bystander.assert_served();
+
+    // and the error names the server and the time, and the shim ends
+    let error = error_of(&waiting.wait().unwrap());
     assert_eq!(error["data"]["code"], "LSP_TIMEOUT", "{error}");
     let message = error["message"].as_str().unwrap();
     assert_names(message, &["toy", "initialize", "1000 ms"]);
-    assert_eq!(exit, Exit::Code(1));
+    assert_eq!(editor.wait_exit().unwrap(), Exit::Code(1));
 
     // and an agent that asks it is told the same
     let agent = ground.agent();
