@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::core::{Event, Frame, FrameFault, Link};
@@ -26,6 +27,8 @@ const FRAME_SHARE: usize = 128 * 1024;
 const COALESCED: usize = 16 * 1024;
 /// Bytes of small messages in one write.
 const BATCH: usize = 64 * 1024;
+/// The longest time between two reports while a large message is being read, however slowly.
+const REPORT_PAUSE: Duration = Duration::from_secs(1);
 /// How long a stream may take to close once all is written.
 const CLOSING: Duration = Duration::from_secs(3);
 
@@ -246,7 +249,7 @@ impl Writer {
                 bytes += message.len();
                 messages += 1;
                 if message.len() > COALESCED {
-                    self.write_large(&mut buffer, &message).await?;
+                    bytes -= self.write_large(&mut buffer, &message).await?;
                     break;
                 }
                 buffer.extend_from_slice(&message.header());
@@ -263,14 +266,7 @@ impl Writer {
             buffer.clear();
             self.output.flush().await?;
             if messages > 0 {
-                let drained = Event::Drained {
-                    link: self.link,
-                    bytes,
-                    messages,
-                };
-                if self.inputs.send(Input::Event(drained)).await.is_err() {
-                    return Ok(());
-                }
+                self.report(bytes, messages).await?;
             }
             if closing {
                 break;
@@ -281,11 +277,30 @@ impl Writer {
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Writes what is buffered, then the message from where it lies, in as few calls as the stream takes.
-    async fn write_large(&mut self, buffer: &mut BytesMut, message: &Outgoing) -> io::Result<()> {
+    /// Tells the core what was written.
+    async fn report(&mut self, bytes: usize, messages: usize) -> io::Result<()> {
+        let drained = Event::Drained {
+            link: self.link,
+            bytes,
+            messages,
+        };
+        let sent = self.inputs.send(Input::Event(drained)).await;
+        // The driver is gone only when the pool is, and then nobody reads the link any more.
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Writes what is buffered, then the message from where it lies, in as few calls as the stream takes. A peer that
+    /// reads a large message slowly makes progress all the same, so parts are reported: gives how many bytes were.
+    async fn write_large(
+        &mut self,
+        buffer: &mut BytesMut,
+        message: &Outgoing,
+    ) -> io::Result<usize> {
         buffer.extend_from_slice(&message.header());
         let mut chunks: Vec<Bytes> = vec![buffer.split().freeze()];
         chunks.extend(message.segments().iter().cloned());
+        let (mut reported, mut unreported) = (0, 0);
+        let mut last_report = Instant::now();
         let mut at = 0;
         while at < chunks.len() {
             if chunks[at].is_empty() {
@@ -304,11 +319,77 @@ impl Writer {
                 let taken = written.min(chunks[at].len());
                 let _ = chunks[at].split_to(taken);
                 written -= taken;
+                // The first chunk is headers and messages that are reported whole.
+                if at > 0 {
+                    unreported += taken;
+                }
                 if chunks[at].is_empty() {
                     at += 1;
                 }
             }
+            let due = unreported >= BATCH || last_report.elapsed() >= REPORT_PAUSE;
+            if due && unreported > 0 && at < chunks.len() {
+                self.report(unreported, 0).await?;
+                reported += std::mem::take(&mut unreported);
+                last_report = Instant::now();
+            }
         }
-        Ok(())
+        Ok(reported)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ClientId;
+
+    /// A message over the size from which it is written from where it lies.
+    const LARGE: usize = 10 * BATCH;
+
+    #[tokio::test]
+    async fn given_a_large_message_then_its_parts_are_reported_while_it_is_read() {
+        let (output, mut peer) = tokio::io::duplex(BATCH);
+        let (inputs, mut reports) = mpsc::channel(4);
+        let (queue, messages) = mpsc::channel(4);
+        let writer = Writer {
+            link: Link::Client(ClientId(1)),
+            output: Box::new(output),
+            queue: messages,
+            inputs,
+            cancel: CancellationToken::new(),
+        };
+        let written = tokio::spawn(writer.run());
+        let params = format!("\"{}\"", "x".repeat(LARGE));
+        let small = Message::notification("small", "{}");
+        let large = Message::notification("large", &params);
+        let bytes = small.len() + large.len();
+        for message in [small, large] {
+            let sent = queue.send(ToWrite::Message(Outgoing::from(message))).await;
+            assert!(sent.is_ok());
+        }
+        assert!(queue.send(ToWrite::Close).await.is_ok());
+
+        let read = tokio::spawn(async move {
+            let mut read = Vec::new();
+            peer.read_to_end(&mut read).await.map(|_| read.len())
+        });
+        let mut parts = Vec::new();
+        while let Some(Input::Event(event)) = reports.recv().await {
+            let Event::Drained {
+                bytes, messages, ..
+            } = event
+            else {
+                panic!("{event:?}");
+            };
+            parts.push((bytes, messages));
+        }
+
+        assert!(parts.len() > 2, "{parts:?}");
+        let sum = parts
+            .iter()
+            .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+        assert_eq!(sum, (bytes, 2));
+        assert!(read.await.unwrap().unwrap() > bytes);
+        written.await.unwrap();
     }
 }
