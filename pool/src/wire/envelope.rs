@@ -201,7 +201,8 @@ fn parts_of(body: &[u8], members: &Members) -> Result<Parts, EnvelopeError> {
         ),
     };
     let kind = match (payload, &id, &method) {
-        (Some(Payload::Result), Some(_), _) => Kind::Response,
+        // Several writers of JSON leave a null result out; whoever asked still needs the answer.
+        (Some(Payload::Result), Some(_), _) | (None, Some(_), None) => Kind::Response,
         (Some(Payload::Error), Some(_), _) => Kind::ErrorResponse,
         (Some(Payload::Result | Payload::Error), None, _) => {
             return Err(refuse(
@@ -213,8 +214,6 @@ fn parts_of(body: &[u8], members: &Members) -> Result<Parts, EnvelopeError> {
         (Some(Payload::Params), _, None) => {
             return Err(refuse("the message has no member `method`".to_owned()));
         }
-        // Several writers of JSON leave a null result out; whoever asked still needs the answer.
-        (None, Some(_), None) => Kind::Response,
         (None, None, None) => {
             return Err(refuse(
                 "the message has neither `method` nor `result` nor `error`".to_owned(),
