@@ -79,6 +79,7 @@ impl Core {
                     .is_some_and(|query| query.instance == Some(*id));
                 assert!(here, "{id} has a query that is not there");
             }
+            assert!(instance.outbox.is_counted(), "{id} miscounts its outbox");
             for job in instance.outbox.open_slots() {
                 assert!(
                     self.jobs.contains_key(&job),
@@ -111,6 +112,7 @@ impl Core {
                     "{id} waits for a call that is not there"
                 );
             }
+            assert!(client.outbox.is_counted(), "{id} miscounts its outbox");
             for job in client.outbox.open_slots() {
                 assert!(
                     self.jobs.contains_key(&job),

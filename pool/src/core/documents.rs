@@ -367,10 +367,15 @@ impl Core {
         else {
             return;
         };
+        let bytes = match &work {
+            Job::Open { text, .. } | Job::Change { after: text, .. } => text.id.length,
+            _ => 0,
+        };
         let job = self.job(JobOwner::Compose(target, generation), work, out);
         if let Some(instance) = self.instances.get_mut(&target) {
-            instance.outbox.reserve(job);
+            instance.outbox.reserve(job, bytes);
         }
+        self.watch_server(target, out);
     }
 
     pub(super) fn composed(
@@ -381,16 +386,19 @@ impl Core {
         message: Outgoing,
         out: &mut Vec<Effect>,
     ) {
-        let Some(instance) = self.instances.get_mut(&target) else {
+        let now = self.now;
+        let Some(instance) = self
+            .instances
+            .get_mut(&target)
+            .filter(|it| it.generation == generation)
+        else {
             return;
         };
-        if instance.generation == generation {
-            instance
-                .outbox
-                .fill(Link::Server(target, generation), job, message, out);
-            self.watch_server(target, out);
-            self.pump_queries(target, out);
-        }
+        let link = Link::Server(target, generation);
+        instance.outbox.fill(link, job, message, now, out);
+        self.watch_server(target, out);
+        // The place may have been charged with more than it needed.
+        self.server_made_progress(target, out);
     }
 
     fn send_document(&mut self, target: InstanceId, message: Outgoing, out: &mut Vec<Effect>) {

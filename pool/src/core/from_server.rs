@@ -145,11 +145,11 @@ impl Core {
     }
 
     /// A full client pushes back on its own server; one that shares is let go before it harms the others.
-    pub(super) fn client_is_full(&mut self, id: ClientId, shared: bool, out: &mut Vec<Effect>) {
+    pub(super) fn watch_client(&mut self, id: ClientId, out: &mut Vec<Effect>) {
         let Some(client) = self.clients.get(&id) else {
             return;
         };
-        if !shared || client.is_closing() {
+        if !client.outbox.is_full() || client.is_closing() || !self.is_shared(id) {
             return;
         }
         if client.outbox.exceeds(2) {
@@ -158,7 +158,7 @@ impl Core {
         } else {
             let at = client
                 .outbox
-                .last_progress()
+                .last_progress(self.now)
                 .after(self.config.limits.hung_ms);
             out.push(Effect::SetTimer {
                 timer: Timer::ClientProgress(id),
@@ -183,7 +183,7 @@ impl Core {
         } else {
             return;
         };
-        let due = client.outbox.last_progress().after(patience);
+        let due = client.outbox.last_progress(self.now).after(patience);
         if self.now >= due {
             tracing::warn!(client = %id, "a client that does not read was disconnected");
             self.drop_client(id, out);

@@ -289,14 +289,11 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let now = self.now;
-        let shared = self.is_shared(id);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
         client.outbox.push(Link::Client(id), message, now, out);
-        if client.outbox.is_full() {
-            self.client_is_full(id, shared, out);
-        }
+        self.watch_client(id, out);
     }
 }
 

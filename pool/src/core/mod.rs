@@ -252,7 +252,7 @@ impl Core {
                     return;
                 };
                 client.outbox.drained(bytes, messages, now);
-                client.outbox.pump(link, out);
+                client.outbox.pump(link, now, out);
                 self.unpark_servers_of(id, out);
             }
             Link::Server(id, generation) => {
@@ -263,7 +263,7 @@ impl Core {
                     return;
                 }
                 instance.outbox.drained(bytes, messages, now);
-                instance.outbox.pump(link, out);
+                instance.outbox.pump(link, now, out);
                 self.server_made_progress(id, out);
             }
         }

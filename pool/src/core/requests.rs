@@ -293,6 +293,7 @@ impl Core {
         let succeeded = matches!(frame.decoded, Decoded::Answer { error: None });
         match offer {
             Some(offer) if succeeded && capabilities::needs_lowering(&pending.method, offer) => {
+                let bytes = frame.message.len();
                 let work = Job::Lower {
                     method: pending.method,
                     document: pending.document,
@@ -302,8 +303,9 @@ impl Core {
                 };
                 let job = self.job(JobOwner::Lower(id), work, out);
                 if let Some(client) = self.clients.get_mut(&id) {
-                    client.outbox.reserve(job);
+                    client.outbox.reserve(job, bytes);
                 }
+                self.watch_client(id, out);
             }
             _ => self.send_to_client(id, Outgoing::with_id(&frame.message, &request), out),
         }
@@ -316,9 +318,13 @@ impl Core {
         message: Outgoing,
         out: &mut Vec<Effect>,
     ) {
+        let now = self.now;
         if let Some(client) = self.clients.get_mut(&id) {
-            client.outbox.fill(Link::Client(id), job, message, out);
+            client.outbox.fill(Link::Client(id), job, message, now, out);
         }
+        self.watch_client(id, out);
+        // The place may have been charged with more than it needed.
+        self.unpark_servers_of(id, out);
     }
 
     /// Fails every request that a dead or ending server has not answered.

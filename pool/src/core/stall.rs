@@ -38,7 +38,7 @@ impl Core {
             let timer = Timer::Instance(target, InstanceTimer::Stall);
             out.push(Effect::SetTimer {
                 timer,
-                at: instance.outbox.last_progress().after(stall),
+                at: instance.outbox.last_progress(self.now).after(stall),
             });
         }
     }
@@ -71,7 +71,7 @@ impl Core {
             return;
         }
         let timer = Timer::Instance(target, InstanceTimer::Stall);
-        let since = instance.outbox.last_progress();
+        let since = instance.outbox.last_progress(now);
         if now < since.after(stall) {
             return out.push(Effect::SetTimer {
                 timer,
