@@ -78,6 +78,8 @@ pub struct LaunchOutcome {
     pub cwd: std::path::PathBuf,
     /// The client's environment, whole.
     pub environment: lspool_world::Environment,
+    /// The client's file mode mask.
+    pub umask: u32,
     /// The identity of the first folder, absent for a client without one or one that cannot be resolved.
     pub root_key: Option<TargetKey>,
     /// The first folder as a path, in the client's spelling.

@@ -149,6 +149,7 @@ impl Core {
             cwd: outcome.cwd.clone(),
             environment: outcome.environment.clone(),
             scrub: false,
+            umask: outcome.umask,
         };
         let params = with_process_id(facts, self.config.process_id);
         let start = instance::Start {

@@ -30,6 +30,8 @@ pub struct ServerLaunch {
     pub environment: Environment,
     /// Whether credential-shaped names are removed.
     pub scrub: bool,
+    /// The file mode mask: that of the client for which the server is started.
+    pub umask: u32,
 }
 
 /// What makes two servers one.

@@ -195,6 +195,7 @@ async fn plan(
         cwd: root.path.clone(),
         environment: context.environment.clone(),
         scrub,
+        umask: context.umask,
         facts,
     })
 }

@@ -43,6 +43,8 @@ pub struct QueryContext {
     pub cwd: PathBuf,
     /// The client's whole environment.
     pub environment: Environment,
+    /// The client's file mode mask.
+    pub umask: u32,
     /// The connection's roots, absolute.
     pub roots: Vec<PathBuf>,
     /// Folders that hold servers which lspool installed, searched after the client's PATH.
@@ -121,6 +123,8 @@ pub struct LaunchPlan {
     pub environment: Environment,
     /// Whether the environment is scrubbed at the spawn.
     pub scrub: bool,
+    /// The file mode mask of the client that asks.
+    pub umask: u32,
     /// What this launch is told apart from others by.
     pub facts: LaunchFacts,
 }

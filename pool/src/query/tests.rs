@@ -78,6 +78,7 @@ impl Bench {
                 ("PATH", self.path("bin").into_os_string()),
                 ("SECRET_TOKEN", "x".into()),
             ]),
+            umask: 0o022,
             roots: Vec::new(),
             installs: Vec::new(),
             named_files: Arc::new(BTreeMap::new()),

@@ -62,6 +62,7 @@ pub(super) async fn run(
             let query_context = QueryContext {
                 cwd: client.cwd.clone(),
                 environment: client.environment.clone(),
+                umask: client.umask,
                 roots,
                 installs: context.installs.clone(),
                 named_files,
@@ -147,6 +148,7 @@ async fn launch(
         argv,
         cwd: client.cwd.clone(),
         environment: client.environment.clone(),
+        umask: client.umask,
         root_key,
         root_path,
     }))

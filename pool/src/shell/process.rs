@@ -32,6 +32,8 @@ pub(super) fn spec(
         overrides: BTreeMap::new(),
         scrub: launch.scrub,
         marker,
+        // As umask(2) does, with the bits of a mask alone.
+        umask: Some(launch.umask & 0o777),
         stdin: StdinMode::Pipe,
         stdout: OutputMode::Pipe,
         stderr: OutputMode::Pipe,

@@ -23,11 +23,15 @@ use tokio_util::sync::CancellationToken;
 /// The longest that any wait of these tests may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server that answers `initialize`, which is request 1 of every server, and then only reads.
+/// A server that answers `initialize`, which is request 1 of every server, with its file mode mask, and then only reads.
 pub(crate) const SERVER: &str = r#"read -r head
-body='{"jsonrpc":"2.0","id":1,"result":{"capabilities":{}}}'
+body='{"jsonrpc":"2.0","id":1,"result":{"capabilities":{},"serverInfo":{"name":"'$(umask)'"}}}'
 printf 'Content-Length: %d\r\n\r\n%s' "${#body}" "$body"
 exec cat >/dev/null"#;
+
+/// A client's `initialize`.
+pub(crate) const INITIALIZE: &str =
+    r#"{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"capabilities":{}}}"#;
 
 /// A pool in the local world.
 pub(crate) fn pool() -> Pool {

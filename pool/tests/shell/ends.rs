@@ -2,10 +2,7 @@
 
 use lspool_pool::Face;
 
-use crate::embedded::{Peer, pool, within};
-
-const INITIALIZE: &str =
-    r#"{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"capabilities":{}}}"#;
+use crate::embedded::{INITIALIZE, Peer, pool, within};
 
 #[tokio::test]
 async fn given_a_peer_that_never_reads_when_the_pool_ends_then_its_connection_ends() {

@@ -6,3 +6,4 @@
 
 mod embedded;
 mod ends;
+mod starts;

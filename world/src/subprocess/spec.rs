@@ -72,6 +72,8 @@ pub struct SpawnSpec {
     pub scrub: bool,
     /// The variable that marks the tree, set after everything else.
     pub marker: Option<TreeMarker>,
+    /// The file mode creation mask, at most `0o777`; `None` leaves the provider's own.
+    pub umask: Option<u32>,
     /// Standard input.
     pub stdin: StdinMode,
     /// Standard output.
@@ -124,6 +126,7 @@ impl fmt::Debug for SpawnSpec {
             .field("overrides", &overrides)
             .field("scrub", &self.scrub)
             .field("marker", &self.marker)
+            .field("umask", &self.umask)
             .field("stdin", &self.stdin)
             .field("stdout", &self.stdout)
             .field("stderr", &self.stderr)

@@ -1,4 +1,4 @@
-//! What environment a child gets.
+//! What environment a child gets, and what mask for the files that it makes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -109,4 +109,16 @@ pub(crate) async fn the_marker_is_always_there(fixture: &impl Fixture) {
     }
     // What no process can be given never gets that far.
     assert!(Environment::from_pairs([("", "x"), ("A=B", "x"), ("A", "x\0")]).is_empty());
+}
+
+pub(crate) async fn the_mask_is_the_one_asked_for(fixture: &impl Fixture) {
+    for mask in [0o022, 0o077, 0o007] {
+        let mut spec = fixture.script("umask");
+        spec.umask = Some(mask);
+
+        let output = fixture.output(spec).await;
+
+        let text = String::from_utf8(output.to_vec()).unwrap();
+        assert_eq!(u32::from_str_radix(text.trim(), 8), Ok(mask));
+    }
 }

@@ -92,6 +92,7 @@ pub(crate) trait Fixture: Sized {
             overrides: BTreeMap::new(),
             scrub: true,
             marker: Some(TreeMarker::unique("LSPOOL_TREE", self.oracle())),
+            umask: None,
             stdin: StdinMode::Ignore,
             stdout: collect.clone(),
             stderr: collect,

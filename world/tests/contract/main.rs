@@ -83,6 +83,7 @@ macro_rules! contract_for {
                 a_full_child_gets_everything,
                 explicit_entries_win_and_tombstones_remove,
                 the_marker_is_always_there,
+                the_mask_is_the_one_asked_for,
             ],
             streams: [
                 piped_streams_carry_bytes_both_ways,

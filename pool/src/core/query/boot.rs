@@ -72,6 +72,7 @@ impl Core {
             cwd: plan.cwd.clone(),
             environment: plan.environment.clone(),
             scrub: plan.scrub,
+            umask: plan.umask,
         };
         let identity = Identity {
             launch: plan.facts.clone(),

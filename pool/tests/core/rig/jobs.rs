@@ -84,6 +84,7 @@ impl Rig {
             cwd: ROOT.into(),
             environment: Environment::default(),
             scrub: true,
+            umask: 0o022,
             facts: facts("clangd-of-query"),
         };
         let prepared = Prepared {
@@ -160,6 +161,7 @@ fn launch(program: &str, folder: Option<String>) -> LaunchOutcome {
         argv: vec![PathBuf::from("/bin").join(program).into_os_string()],
         cwd: ROOT.into(),
         environment: Environment::default(),
+        umask: 0o022,
         root_key: folder.as_ref().map(|_| root_key()),
         root_path: folder.map(|_| ROOT.into()),
     }

@@ -1,5 +1,6 @@
 //! Starting a child from a complete spec. Owns the checks before the start and what a child begins with: its own process
-//! group, exactly the given environment, an empty signal mask, and the default SIGPIPE (which the standard library sets).
+//! group, exactly the given environment, the given file mode mask, an empty signal mask, and the default SIGPIPE (which
+//! the standard library sets).
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::stat::{Mode, umask};
 
 use super::super::{InheritedOutput, executable};
 use super::contained::Contained;
@@ -20,6 +22,9 @@ use crate::{OutputMode, ScrubRules, SpawnError, SpawnSpec, StdinMode};
 
 /// The longest grace: what fits a timer of milliseconds everywhere.
 const MAX_GRACE: Duration = Duration::from_millis(2_147_483_647);
+
+/// All bits of a file mode mask.
+const MASK_BITS: u32 = 0o777;
 
 /// Refuses a spec that is not complete or not possible, before anything is made for it.
 pub(super) fn check(spec: &SpawnSpec) -> Result<(), SpawnError> {
@@ -54,6 +59,9 @@ pub(super) fn check(spec: &SpawnSpec) -> Result<(), SpawnError> {
         .is_some_and(|marker| !is_entry(&marker.name, &marker.value))
     {
         return invalid("marker", "has a name or value that no process can be given");
+    }
+    if spec.umask.is_some_and(|mask| mask > MASK_BITS) {
+        return invalid("umask", "has bits beyond 0o777");
     }
     if spec.grace.is_zero() || spec.grace > MAX_GRACE {
         return invalid("grace", "is not between 1 and 2,147,483,647 milliseconds");
@@ -103,12 +111,37 @@ pub(super) fn start(
     });
     command.stdout(output(&spec.stdout, inherited).map_err(refused)?);
     command.stderr(output(&spec.stderr, inherited).map_err(refused)?);
+    if let Some(mask) = spec.umask {
+        set_mask(&mut command, mask);
+    }
+    if spec.cancel.is_cancelled() {
+        return Err(SpawnError::Cancelled);
+    }
     let child = with_empty_signal_mask(|| command.spawn()).map_err(refused)?;
     let marker = spec
         .marker
         .as_ref()
         .map(|marker| [marker.name.as_bytes(), b"=", marker.value.as_bytes()].concat());
     Ok(Contained::new(child, marker))
+}
+
+/// Gives the child a file mode mask. The mask is one for all threads of a process, so it can be set only in the child.
+#[expect(
+    unsafe_code,
+    reason = "what runs between fork and exec is bound by more than types"
+)]
+fn set_mask(command: &mut Command, mask: u32) {
+    let mode = Mode::from_bits_truncate(mask as nix::libc::mode_t);
+    let set = move || {
+        umask(mode);
+        Ok(())
+    };
+    // SAFETY: the closure runs in the forked child, where only async-signal-safe calls are allowed. It makes one,
+    // umask(2), which POSIX names among them; it allocates nothing, takes no lock, cannot fail or panic, and owns only
+    // an integer.
+    unsafe {
+        command.pre_exec(set);
+    }
 }
 
 /// Runs `work` with no signal blocked in this thread, since a child begins with the mask of the thread that starts it. The
