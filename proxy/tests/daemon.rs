@@ -143,6 +143,29 @@ fn without_a_usable_runtime_folder_the_session_runs_in_its_own_process() {
 }
 
 #[test]
+fn where_nothing_can_be_made_in_the_runtime_folder_the_session_runs_in_its_own_process() {
+    // given a folder in which one of the daemon's files cannot be had
+    for name in ["start.lock", "lspool-1.lock", "lspool-1.sock"] {
+        let place = Place::new();
+        place.make_runtime();
+        std::fs::create_dir(place.runtime().join(name)).unwrap();
+
+        // when a face starts
+        let mut face = place.initialized_echo(&[]);
+        assert_eq!(face.call("test/echo", &json!(1))["result"], 1);
+        face.call("shutdown", &Value::Null);
+        face.notify("exit", &Value::Null);
+        let (status, _, stderr) = face.wait();
+
+        // then it works and says why there is no daemon
+        assert_eq!(status.code(), Some(0), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains("going on without the daemon"), "{stderr}");
+        std::fs::remove_dir(place.runtime().join(name)).unwrap();
+    }
+}
+
+#[test]
 fn a_refused_configuration_is_told_to_whoever_attaches() {
     let place = Place::with_config("[idle]\nx = 1\n");
     let mut face = place.initialized_echo(&[]);

@@ -127,27 +127,8 @@ pub(crate) fn run(arguments: &[OsString], guardian: Option<u32>) -> ExitCode {
         None if is_foreground_daemon || (cli.no_daemon && needs_session) => {
             guardian::guard(arguments, is_foreground_daemon)
         }
-        None if needs_session => match how_to_attach(arguments) {
-            Ok(how) => dispatch(cli, how, None),
-            Err(code) => code,
-        },
         None => dispatch(cli, How::Shared, None),
         Some(guardian) => dispatch(cli, How::InProcess { guardian }, Some(guardian)),
-    }
-}
-
-/// Checks that a daemon can be had at all; without a usable runtime folder the session runs in a process of its own.
-fn how_to_attach(arguments: &[OsString]) -> Result<How, ExitCode> {
-    use crate::local::Places;
-    use crate::local::folder::RuntimeFolder;
-    match RuntimeFolder::open(&Places::from_environment()) {
-        Ok(_) => Ok(How::Shared),
-        Err(error) => {
-            complain(&format!("lspool: {error}; going on without the daemon"));
-            let mut arguments = arguments.to_vec();
-            arguments.insert(0, "--no-daemon".into());
-            Err(guardian::guard(&arguments, false))
-        }
     }
 }
 

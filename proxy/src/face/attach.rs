@@ -61,6 +61,13 @@ pub(crate) enum AttachError {
     NotRunning,
 }
 
+impl AttachError {
+    /// Whether only the shared daemon is missing, so that a session without it can be had.
+    pub(crate) fn is_want_of_daemon(&self) -> bool {
+        matches!(self, Self::Folder(_) | Self::Start(_) | Self::Lost)
+    }
+}
+
 /// A session that was acknowledged.
 pub(crate) struct Attachment {
     /// Lines from the daemon; its end without an exit code is the loss of the daemon.

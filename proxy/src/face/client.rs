@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::attach::read_reply;
-use super::{AttachError, Attachment, How};
+use super::{AttachError, Attachment, How, alone};
 use crate::hello::{HelloFace, Reply};
 use crate::standard_streams::complain;
 
@@ -36,7 +36,8 @@ pub(crate) struct MethodClient {
 impl MethodClient {
     /// Opens a session and initialises it.
     pub(crate) fn open(face: HelloFace, how: How) -> Result<Self, CallError> {
-        let mut attachment = Attachment::open(face, how)?;
+        let mut attachment =
+            Attachment::open(face, how).map_err(|error| alone::instead_of(how, error))?;
         tell_notices(&mut attachment)?;
         let output = attachment.output.try_clone().map_err(CallError::Lost)?;
         let mut client = Self {

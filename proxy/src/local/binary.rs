@@ -1,4 +1,5 @@
-//! Starting lspool's own binary: the detached start of a daemon, and a guarded process below its guardian.
+//! Starting lspool's own binary: the detached start of a daemon, a guarded process below its guardian, and this process
+//! anew.
 //!
 //! The program is `/proc/self/exe`, so a replaced or deleted file on disk changes nothing for a running lspool.
 
@@ -47,6 +48,11 @@ pub(crate) fn start_guarded(arguments: &[OsString], fresh: bool) -> io::Result<C
         command.env_remove(crate::defaults::TREE_MARKER);
     }
     command.spawn()
+}
+
+/// Makes this process, with its id and its streams, an lspool with these arguments; comes back only when that failed.
+pub(crate) fn start_over(arguments: &[OsString]) -> io::Error {
+    own_binary().args(arguments).exec()
 }
 
 #[expect(

@@ -68,6 +68,13 @@ impl Place {
         self.runtime.join("lspool-1.sock")
     }
 
+    /// Makes the runtime folder before lspool does.
+    pub(crate) fn make_runtime(&self) {
+        let mut builder = fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&self.runtime).unwrap();
+    }
+
     /// Moves the runtime folder elsewhere.
     pub(crate) fn set_runtime(&mut self, runtime: PathBuf) {
         self.runtime = runtime;
