@@ -4,7 +4,7 @@ use crate::edge::Decoded;
 use crate::wire::{Kind, Message, Outgoing, RawId};
 
 use super::Core;
-use super::client::{ClientFace, Phase};
+use super::client::{Client, ClientFace, Phase};
 use super::effect::Effect;
 use super::event::{Frame, FrameFault};
 use super::failure::Failure;
@@ -78,19 +78,37 @@ impl Core {
         }
     }
 
-    /// The parked frame that is served next: the head, and only while everything else is held for `initialized` the
-    /// first one that is not.
+    /// The parked frame that is served next: the head. While everything else is held for `initialized` it is the first
+    /// one that is not, and behind a notification that waits for a stalled server the first request, to be refused.
     fn next_parked(&self, id: ClientId) -> Option<usize> {
         let client = self.clients.get(&id)?;
-        let reach = match client.phase {
-            Phase::Answered => client.parked.len(),
-            _ => 1,
+        let head = client.parked.front()?;
+        if self.can_serve(id, head) {
+            return Some(0);
+        }
+        let mut behind = client.parked.iter().skip(1);
+        let at = if client.phase == Phase::Answered {
+            behind.position(|frame| self.can_serve(id, frame))
+        } else if self.uses_a_stalled_server(client) {
+            behind.position(|frame| {
+                frame.message.kind() == Kind::Request
+                    && !frame
+                        .message
+                        .method()
+                        .is_some_and(|method| is_of_the_pool(&method))
+            })
+        } else {
+            None
         };
-        client
-            .parked
-            .iter()
-            .take(reach)
-            .position(|frame| self.can_serve(id, frame))
+        at.map(|at| at + 1)
+    }
+
+    fn uses_a_stalled_server(&self, client: &Client) -> bool {
+        let first = client.instances.first();
+        client.phase == Phase::Live
+            && first
+                .and_then(|target| self.instances.get(target))
+                .is_some_and(|instance| instance.stalled)
     }
 
     /// Whether the head of a client's link can be acted on now.
@@ -118,7 +136,11 @@ impl Core {
                 else {
                     return true;
                 };
-                instance.stalled
+                // A stalled server's requests are refused and its changes are kept as the client's text.
+                let needs_no_room = instance.stalled
+                    && (frame.message.kind() == Kind::Request
+                        || matches!(frame.decoded, Decoded::Change { .. }));
+                needs_no_room
                     || (instance.serves() && !instance.outbox.is_full())
                     || !instance.admits()
             }

@@ -116,6 +116,40 @@ fn given_a_server_that_never_reads_again_then_it_is_restarted_once_with_its_docu
     rig.end();
 }
 
+#[test]
+fn given_a_stalled_server_then_notifications_keep_their_credit_and_requests_behind_them_are_refused()
+ {
+    let mut rig = Rig::new();
+    let client = rig.attach("{}");
+    rig.open(client, FILE, "1", "a");
+    let link = stop_server(&mut rig);
+    fill_server(&mut rig, client);
+    rig.advance(2_000);
+    let queued = rig.core.status().instances[0].queued_bytes;
+    rig.change(client, FILE, "2", "ab");
+    let flood = format!(r#"{{"x":"{}"}}"#, "y".repeat(1_000));
+    for _ in 0..1_000 {
+        rig.notify(client, "x/flood", &flood);
+    }
+    rig.open(client, "file:///lspool-rig/b.c", "1", "b");
+    rig.hover(client, "1");
+    assert_eq!(rig.core.status().instances[0].queued_bytes, queued);
+    assert_eq!(parked(&rig, client), 1_001, "and their credit with them");
+    assert!(rig.credit_of(Link::Client(client)) > 1_000_000);
+    assert_eq!(
+        rig.answer(client, &json!(1))["error"]["data"]["code"],
+        "LSP_STALLED"
+    );
+    rig.set_reads(link, true);
+    rig.check_credit();
+    let at = rig.server();
+    assert_eq!(rig.fake(at).texts[FILE], "ab");
+    assert_eq!(rig.fake(at).texts["file:///lspool-rig/b.c"], "b");
+    let floods = rig.server_methods();
+    assert_eq!(floods.iter().filter(|it| *it == "x/flood").count(), 1_000);
+    rig.end();
+}
+
 /// Messages of a server of 50 kB each.
 fn fill_client(rig: &mut Rig, times: usize) {
     let filler = format!(r#"{{"type":3,"message":"{}"}}"#, "y".repeat(50_000));

@@ -413,6 +413,11 @@ impl Rig {
         self.replay();
     }
 
+    /// Bytes of a link's credit that are not given back.
+    pub(crate) fn credit_of(&self, link: Link) -> i64 {
+        self.credit.get(&link).copied().unwrap_or_default()
+    }
+
     /// Every byte of credit was given back.
     pub(crate) fn check_credit(&self) {
         for (link, left) in &self.credit {
