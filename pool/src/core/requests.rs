@@ -232,6 +232,10 @@ impl Core {
             .iter()
             .find(|(_, entry)| entry.client == id && entry.original == token.token)
             .map(|(told, _)| told.raw().to_owned());
+        if told.is_none() && instance.client_tokens.contains_key(&token.token) {
+            // Under this name the server knows the request of another client.
+            return tracing::debug!(client = %id, "the cancel of another client's progress was dropped");
+        }
         let message = match told {
             Some(told) => Outgoing::splice(&frame.message, &[(token.span.clone(), &told)]),
             None => frame.message.clone().into(),

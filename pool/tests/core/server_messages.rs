@@ -314,6 +314,13 @@ fn given_tokens_of_clients_then_only_a_collision_is_renamed_and_each_hears_its_o
     rig.notify(second, "window/workDoneProgress/cancel", r#"{"token":7}"#);
     let cancel: serde_json::Value = serde_json::from_str(&rig.server_got()[0]).unwrap();
     assert_eq!(cancel["params"]["token"], renamed);
+    rig.request(first, "3", "a/b", r#"{"workDoneToken":8}"#);
+    rig.server_got();
+    rig.notify(second, "window/workDoneProgress/cancel", r#"{"token":8}"#);
+    assert!(rig.server_got().is_empty(), "a stranger's is not cancelled");
+    rig.notify(first, "window/workDoneProgress/cancel", r#"{"token":7}"#);
+    assert_eq!(rig.server_methods(), ["window/workDoneProgress/cancel"]);
+    rig.serve("a/b", "null");
     rig.serve("a/b", "null");
     rig.serve("a/b", "null");
     rig.got(first);
