@@ -20,6 +20,8 @@ use lspool_normalize::{LspCode, QueryRequest, QueryResult, RpcError};
 use lspool_world::{Environment, TreeMarker, World};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -161,6 +163,7 @@ pub struct Pool {
     clients: Arc<AtomicU64>,
     idle: watch::Receiver<bool>,
     tasks: TaskTracker,
+    runtime: Handle,
     world: World,
 }
 
@@ -179,6 +182,7 @@ impl Pool {
             clients: Arc::new(AtomicU64::new(0)),
             idle,
             tasks,
+            runtime: Handle::current(),
             world,
         }
     }
@@ -223,7 +227,7 @@ impl Pool {
         };
         self.inputs.send(input).await.map_err(|_| disposed())?;
         let mut guard = CancelOnDrop {
-            inputs: self.inputs.clone(),
+            pool: self,
             ticket,
             armed: true,
         };
@@ -239,13 +243,20 @@ impl Pool {
         answer.await.ok()
     }
 
-    /// Begins the end of one instance.
+    /// Ends one instance and answers when it is gone; for one that does not exist, at once. Dropping the future ends it
+    /// all the same.
     pub async fn stop(&self, instance: InstanceId) {
+        let (reply, gone) = oneshot::channel();
         // A pool that is gone has stopped it already.
-        let _ = self
+        if self
             .inputs
-            .send(Input::Event(Event::Stop { instance }))
-            .await;
+            .send(Input::Stop { instance, reply })
+            .await
+            .is_ok()
+        {
+            // Its sender is dropped at the end.
+            let _ = gone.await;
+        }
     }
 
     /// Waits until there is neither a client nor an instance.
@@ -295,19 +306,27 @@ impl Pool {
 }
 
 /// Tells the core that nobody waits for a query any more.
-struct CancelOnDrop {
-    inputs: mpsc::Sender<Input>,
+struct CancelOnDrop<'a> {
+    pool: &'a Pool,
     ticket: QueryTicket,
     armed: bool,
 }
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if self.armed {
-            // With a full queue the query runs to its end, and its answer finds nobody.
-            let _ = self.inputs.try_send(Input::Event(Event::QueryCancelled {
-                ticket: self.ticket,
-            }));
+        if !self.armed {
+            return;
+        }
+        let ticket = self.ticket;
+        let cancelled = Input::Event(Event::QueryCancelled { ticket });
+        if let Err(TrySendError::Full(cancelled)) = self.pool.inputs.try_send(cancelled) {
+            let inputs = self.pool.inputs.clone();
+            let send = async move {
+                // The driver is gone only when the pool is, and its queries with it.
+                let _ = inputs.send(cancelled).await;
+            };
+            // A future may be dropped outside of its runtime.
+            self.pool.tasks.spawn_on(send, &self.pool.runtime);
         }
     }
 }
@@ -318,5 +337,49 @@ impl From<&Face> for ClientFace {
             Face::Server { argv } => Self::Server { argv: argv.clone() },
             Face::Harness { root } => Self::Harness { root: root.clone() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lspool_world::ScrubRules;
+    use lspool_world::local::{InheritedOutput, LocalOptions};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn given_a_driver_that_is_behind_when_a_query_is_given_up_then_its_cancel_is_not_lost() {
+        let (inputs, mut receiver) = mpsc::channel(1);
+        let (_idle, idle) = watch::channel(true);
+        let pool = Pool {
+            inputs,
+            tickets: Arc::default(),
+            clients: Arc::default(),
+            idle,
+            tasks: TaskTracker::new(),
+            runtime: Handle::current(),
+            world: World::local(LocalOptions {
+                scrub_rules: ScrubRules::builtin(),
+                inherited_output: InheritedOutput::Log,
+            }),
+        };
+        let shutdown = Input::Event(Event::Shutdown);
+        assert!(pool.inputs.try_send(shutdown).is_ok(), "the queue is full");
+
+        drop(CancelOnDrop {
+            pool: &pool,
+            ticket: QueryTicket(7),
+            armed: true,
+        });
+
+        let first = receiver.recv().await;
+        assert!(matches!(first, Some(Input::Event(Event::Shutdown))));
+        let second = receiver.recv().await;
+        assert!(matches!(
+            second,
+            Some(Input::Event(Event::QueryCancelled {
+                ticket: QueryTicket(7)
+            }))
+        ));
     }
 }

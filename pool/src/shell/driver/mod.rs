@@ -58,6 +58,10 @@ pub(super) enum Input {
         request: Arc<QueryRequest>,
         reply: oneshot::Sender<QueryOutcome>,
     },
+    Stop {
+        instance: InstanceId,
+        reply: oneshot::Sender<()>,
+    },
     Status(oneshot::Sender<PoolStatus>),
     Recording(oneshot::Sender<Vec<Step>>),
     Shutdown(oneshot::Sender<Vec<String>>),
@@ -106,6 +110,8 @@ pub(super) struct Driver {
     jobs: BTreeMap<JobId, CancellationToken>,
     calls: BTreeMap<CallId, CancellationToken>,
     queries: BTreeMap<QueryTicket, oneshot::Sender<QueryOutcome>>,
+    /// Who waits for the end of an instance.
+    stops: BTreeMap<InstanceId, Vec<oneshot::Sender<()>>>,
     shutdowns: Vec<oneshot::Sender<Vec<String>>>,
     recording: Vec<Step>,
     effects: Vec<Effect>,
@@ -140,6 +146,7 @@ impl Driver {
             jobs: BTreeMap::new(),
             calls: BTreeMap::new(),
             queries: BTreeMap::new(),
+            stops: BTreeMap::new(),
             shutdowns: Vec::new(),
             recording: Vec::new(),
             effects: Vec::new(),
@@ -199,6 +206,10 @@ impl Driver {
                 {
                     return;
                 }
+                if let Event::QueryCancelled { ticket } = &event {
+                    // Nobody waits any more, so the core gives no answer that would take the entry away.
+                    self.queries.remove(ticket);
+                }
                 self.handle(event);
             }
             Input::Attach {
@@ -252,6 +263,7 @@ impl Driver {
                     request,
                 });
             }
+            Input::Stop { instance, reply } => self.stop(instance, reply),
             Input::Status(reply) => {
                 let _ = reply.send(self.core.status());
             }
@@ -326,6 +338,8 @@ impl Driver {
             Effect::Audience { instance, clients } => self.set_audience(instance, &clients),
             Effect::Forget { instance } => {
                 self.audiences.remove(&instance);
+                // A dropped reply is the answer.
+                self.stops.remove(&instance);
             }
             Effect::Terminate {
                 instance,

@@ -1,13 +1,24 @@
 //! The work that the core gives away: jobs and calls of custom methods.
 
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{Driver, Input};
-use crate::core::{CallId, ClientId, Event, Job, JobId};
+use crate::core::{CallId, ClientId, Event, InstanceId, Job, JobId};
 use crate::shell::{MethodCall, jobs};
 
 impl Driver {
+    /// Ends an instance; `reply` is dropped once it is gone.
+    pub(super) fn stop(&mut self, instance: InstanceId, reply: oneshot::Sender<()>) {
+        let id = instance.to_string();
+        // The core forgets an instance once only, so one that it does not know would be waited for without end.
+        if self.core.status().instances.iter().any(|it| it.id == id) {
+            self.stops.entry(instance).or_default().push(reply);
+            self.handle(Event::Stop { instance });
+        }
+    }
+
     pub(super) fn start_job(&mut self, job: JobId, work: Job) {
         let client = match &work {
             Job::Launch { client, .. }
