@@ -80,6 +80,10 @@ impl Core {
                 assert!(here, "{id} has a query that is not there");
             }
             assert!(instance.outbox.is_counted(), "{id} miscounts its outbox");
+            assert!(
+                !instance.is_early() || instance.parked.iter().all(|frame| frame.credit == 0),
+                "{id} holds the credit that its initialize answer needs"
+            );
             for job in instance.outbox.open_slots() {
                 assert!(
                     self.jobs.contains_key(&job),

@@ -143,6 +143,7 @@ impl Core {
         let Some(target) = self.first_instance(id) else {
             return;
         };
+        self.own_edit(id, target, uri);
         let asked = self.asks_about(target, uri);
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
@@ -169,6 +170,7 @@ impl Core {
                 document.advance(text.clone());
                 self.send_document(target, message, out);
                 self.taint_queries(target, uri);
+                self.disturb_requests(target, uri, &text);
             }
             None => self.switch(target, uri, text, out),
         }
@@ -356,6 +358,7 @@ impl Core {
         };
         self.compose(target, work, out);
         self.taint_queries(target, uri);
+        self.disturb_requests(target, uri, &text);
     }
 
     /// Sends the document message that a job composes, in its place.

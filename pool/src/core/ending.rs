@@ -126,6 +126,7 @@ impl Core {
             tokens: Vec::new(),
             sent_at: self.now,
             cancelled: false,
+            again: None,
         };
         if let Some(instance) = self.instances.get_mut(&target) {
             instance.pending.insert(number, pending);

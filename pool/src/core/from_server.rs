@@ -37,14 +37,17 @@ impl Core {
                 credit: frame.credit,
             });
         }
-        let early = matches!(instance.phase, Phase::Starting | Phase::Initializing);
+        let early = instance.is_early();
+        if early && frame.message.kind() == Kind::Notification {
+            return self.keep_early(target, frame, out);
+        }
         let waits = match frame.message.kind() {
             Kind::Response | Kind::ErrorResponse => {
                 !self.is_for_the_pool(target, &frame) && self.must_wait(target)
             }
             // Before the initialize answer nobody but the pool can be asked.
             Kind::Request => !early && self.must_wait(target),
-            Kind::Notification => early || self.must_wait(target),
+            Kind::Notification => self.must_wait(target),
         };
         if waits {
             if let Some(instance) = self.instances.get_mut(&target) {
@@ -61,7 +64,7 @@ impl Core {
             let Some(instance) = self.instances.get_mut(&target) else {
                 return;
             };
-            if matches!(instance.phase, Phase::Starting | Phase::Initializing) {
+            if instance.is_early() {
                 return;
             }
             if instance.parked.is_empty() || self.only_client_is_full(target) {

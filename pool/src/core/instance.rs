@@ -13,6 +13,7 @@ use crate::edge::{Registration, ServerFacts, Text, TextId};
 use crate::registry::{Definition, LaunchFacts};
 use crate::wire::{Message, RawId};
 
+use super::disturbed::Again;
 use super::effect::Effect;
 use super::event::Frame;
 use super::ids::{ClientId, Generation, InstanceId, Link, QueryTicket, Tick};
@@ -95,6 +96,8 @@ pub(super) struct Pending {
     pub(super) tokens: Vec<RawId>,
     pub(super) sent_at: Tick,
     pub(super) cancelled: bool,
+    /// What it is sent again with when another client's text disturbed it.
+    pub(super) again: Option<Box<Again>>,
 }
 
 /// A document that the server holds open.
@@ -236,6 +239,10 @@ pub(super) struct Instance {
     pub(super) readiness: Readiness,
     /// Frames of the server that wait: for the initialize answer, or for its only client.
     pub(super) parked: VecDeque<Frame>,
+    /// Bytes of those that the present process sent before its initialize answer.
+    pub(super) early_bytes: usize,
+    /// Messages before an initialize answer that were dropped because they were too many.
+    pub(super) dropped_early: u64,
     pub(super) stalled: bool,
     pub(super) crashes: VecDeque<Tick>,
     pub(super) restarts: u64,
@@ -298,6 +305,8 @@ impl Instance {
             asks: BTreeMap::new(),
             readiness: Readiness::default(),
             parked: VecDeque::new(),
+            early_bytes: 0,
+            dropped_early: 0,
             stalled: false,
             crashes: VecDeque::new(),
             restarts: 0,

@@ -31,6 +31,7 @@ impl Core {
             return;
         };
         instance.phase = Phase::Starting;
+        instance.early_bytes = 0;
         instance.started_at = self.now;
         instance.end = ProcessEnd::default();
         out.push(Effect::Spawn {
@@ -90,6 +91,7 @@ impl Core {
                     tokens: Vec::new(),
                     sent_at: now,
                     cancelled: false,
+                    again: None,
                 };
                 instance.pending.insert(INITIALIZE_ID, pending);
                 let message =

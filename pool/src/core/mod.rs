@@ -16,7 +16,9 @@ mod compose;
 mod config;
 mod configuration;
 mod crash;
+mod disturbed;
 mod documents;
+mod early;
 mod effect;
 mod ending;
 mod event;
@@ -77,6 +79,7 @@ pub struct Core {
     /// Whether somebody waits for the report of a shutdown.
     shutdown_asked: bool,
     late_answers: u64,
+    asked_again: u64,
     failures: Vec<String>,
     #[cfg(debug_assertions)]
     unchecked_events: usize,
@@ -124,6 +127,7 @@ impl Core {
             shutting_down: false,
             shutdown_asked: false,
             late_answers: 0,
+            asked_again: 0,
             failures: Vec::new(),
             #[cfg(debug_assertions)]
             unchecked_events: 0,

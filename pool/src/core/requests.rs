@@ -7,6 +7,7 @@ use lspool_normalize::capabilities;
 use crate::edge::{Decoded, TokenSpan};
 use crate::wire::{Message, Outgoing, RawId, quoted};
 
+use super::disturbed::Again;
 use super::effect::{Effect, Job};
 use super::event::Frame;
 use super::failure::Failure;
@@ -81,6 +82,7 @@ impl Core {
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };
+        let again = Again::of(frame, &method, &edits);
         let pending = Pending {
             requester: Requester::Client(id, request.clone()),
             method,
@@ -88,6 +90,7 @@ impl Core {
             tokens,
             sent_at: self.now,
             cancelled: false,
+            again,
         };
         instance.pending.insert(number, pending);
         if let Some(client) = self.clients.get_mut(&id) {
@@ -266,8 +269,13 @@ impl Core {
             tracing::debug!(instance = %target, "an answer without a request was dropped");
             return;
         };
-        for token in &pending.tokens {
-            instance.client_tokens.remove(token);
+        if self.ask_again(target, &pending, frame, out) {
+            return;
+        }
+        if let Some(instance) = self.instances.get_mut(&target) {
+            for token in &pending.tokens {
+                instance.client_tokens.remove(token);
+            }
         }
         match pending.requester.clone() {
             Requester::Client(client, request) => {

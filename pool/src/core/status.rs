@@ -18,6 +18,8 @@ pub struct PoolStatus {
     pub queries: usize,
     /// Answers that nobody waited for any more.
     pub late_answers: u64,
+    /// Requests that were asked again because another client's text had disturbed them.
+    pub asked_again: u64,
 }
 
 /// One pooled server.
@@ -60,6 +62,8 @@ pub struct InstanceStatus {
     pub queued_bytes: usize,
     /// Whether it counts as stalled: full, and not reading.
     pub stalled: bool,
+    /// Messages before its initialize answer that were dropped because they were too many.
+    pub dropped_early: u64,
     /// Why this is an instance of its own, where another serves the same server and root.
     pub why_not_shared: Option<String>,
 }
@@ -111,6 +115,7 @@ impl Core {
             clients: clients.collect(),
             queries: self.queries.len(),
             late_answers: self.late_answers,
+            asked_again: self.asked_again,
         }
     }
 
@@ -154,6 +159,7 @@ impl Core {
                 .max(),
             queued_bytes: instance.outbox.bytes(),
             stalled: instance.stalled,
+            dropped_early: instance.dropped_early,
             why_not_shared: self.why_not_shared(id),
         })
     }

@@ -370,3 +370,59 @@ fn given_a_job_for_a_dead_process_then_it_is_taken_back() {
     assert_eq!(text(&mut rig), "two");
     rig.end();
 }
+
+#[test]
+fn given_a_request_that_a_strangers_edit_made_fail_then_it_is_asked_again_once_on_its_own_text() {
+    let mut rig = Rig::new();
+    let (asker, typist) = (rig.attach("{}"), rig.attach("{}"));
+    for client in [asker, typist] {
+        rig.open(client, FILE, "1", "x");
+    }
+    rig.hover(asker, "1");
+    rig.change(typist, FILE, "2", "y");
+    (rig.got(asker), rig.server_got());
+    rig.refuse("textDocument/hover", -32801);
+    assert!(rig.got(asker).is_empty(), "the asker did nothing wrong");
+    assert_eq!(
+        rig.server_methods(),
+        ["textDocument/didChange", "textDocument/hover"],
+        "the server is shown the asker's text first"
+    );
+    rig.change(typist, FILE, "3", "z");
+    rig.refuse("textDocument/hover", -32801);
+    let got = rig.got_values(asker);
+    assert_eq!(
+        got[0]["error"]["code"], -32801,
+        "the second time it is told"
+    );
+    assert_eq!(rig.core.status().asked_again, 1);
+    rig.end();
+}
+
+#[test]
+fn given_an_answer_that_may_be_about_a_strangers_text_then_it_is_asked_again() {
+    let mut rig = Rig::new();
+    let (asker, typist) = (rig.attach("{}"), rig.attach("{}"));
+    for client in [asker, typist] {
+        rig.open(client, FILE, "1", "x");
+    }
+    rig.hover(asker, "1");
+    rig.change(typist, FILE, "2", "y");
+    rig.serve("textDocument/hover", r#"{"contents":"about y"}"#);
+    assert!(rig.got(asker).is_empty());
+    rig.serve("textDocument/hover", r#"{"contents":"about x"}"#);
+    assert_eq!(rig.got_values(asker)[0]["result"]["contents"], "about x");
+    rig.end();
+}
+
+#[test]
+fn given_a_request_that_its_own_clients_edit_made_fail_then_the_client_is_told() {
+    let mut rig = Rig::new();
+    let client = rig.attach("{}");
+    rig.open(client, FILE, "1", "x");
+    rig.hover(client, "1");
+    rig.change(client, FILE, "2", "y");
+    rig.refuse("textDocument/hover", -32801);
+    assert_eq!(rig.got_values(client)[0]["error"]["code"], -32801);
+    rig.end();
+}

@@ -236,6 +236,7 @@ impl Core {
             tokens: Vec::new(),
             sent_at: self.now,
             cancelled: false,
+            again: None,
         };
         instance.pending.insert(number, pending);
         let message = Message::request(number, operation.method(), &question(operation, prepared));

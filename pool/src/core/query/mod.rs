@@ -111,7 +111,13 @@ impl Core {
             });
         }
         if running >= cap {
-            let error = RpcError::limit_exceeded("queries in flight", cap as u64);
+            let error = RpcError::failed(
+                "LIMIT_EXCEEDED",
+                // A limit of a count, unlike one of a value, passes.
+                true,
+                format!("{cap} queries of this connection wait already, which is the limit"),
+                Some(serde_json::json!({ "field": "queries", "cap": cap })),
+            );
             return out.push(Effect::QueryDone {
                 ticket,
                 result: Err(Box::new(error)),
