@@ -63,7 +63,7 @@ impl Serving {
         let core = CoreConfig {
             limits: limits(&settings.numbers),
             registry: Arc::new(settings.registry.clone()),
-            announcement: announcement(&world).to_string(),
+            announcement: announcement(&world, &settings.numbers).to_string(),
             process_id: Some(std::process::id()),
             server_info: json!({ "name": "lspool", "version": env!("CARGO_PKG_VERSION") })
                 .to_string(),
@@ -301,7 +301,7 @@ fn limits(numbers: &Numbers) -> CoreLimits {
 }
 
 /// `capabilities.experimental.lspool` of an `initialize` result.
-fn announcement(world: &World) -> Value {
+fn announcement(world: &World, numbers: &Numbers) -> Value {
     json!({
         "version": defaults::METHODS_VERSION,
         "world": { "id": world.id(), "kind": "local", "os": std::env::consts::OS, "rootUri": null },
@@ -311,7 +311,26 @@ fn announcement(world: &World) -> Value {
             "maxLocations": defaults::MAX_LOCATIONS,
             "contextLines": defaults::MAX_CONTEXT_LINES,
             "batch": defaults::MAX_BATCH,
-            "queries": defaults::MAX_QUERIES,
+            "queries": numbers.queries,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configured_number_of_queries_is_kept_and_announced() {
+        let numbers = Numbers {
+            queries: 5_000,
+            ..Numbers::default()
+        };
+        let world = World::local(LocalOptions {
+            scrub_rules: ScrubRules::builtin(),
+            inherited_output: InheritedOutput::Log,
+        });
+        assert_eq!(limits(&numbers).queries_per_client, 5_000);
+        assert_eq!(announcement(&world, &numbers)["limits"]["queries"], 5_000);
+    }
 }

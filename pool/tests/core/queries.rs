@@ -215,7 +215,9 @@ fn given_too_many_queries_of_one_connection_then_one_more_is_refused() {
     asked(&mut rig, client);
     asked(&mut rig, client);
     let ticket = asked(&mut rig, client);
-    assert_eq!(rig.query_error(ticket)["data"]["code"], "LIMIT_EXCEEDED");
+    let data = &rig.query_error(ticket)["data"];
+    assert_eq!(data["code"], "LIMIT_EXCEEDED");
+    assert_eq!(data["retryable"], true, "a place comes back");
     rig.end();
 }
 

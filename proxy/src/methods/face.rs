@@ -1,7 +1,6 @@
 //! The handlers behind the service.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lspool_normalize::error::CommonCode;
 use lspool_normalize::request::decode_batch;
@@ -13,7 +12,7 @@ use tower_lsp::jsonrpc::{Error, ErrorCode, Result};
 use tower_lsp::ls_types::{InitializeParams, InitializeResult};
 
 use super::{Backend, internal, parameters};
-use crate::defaults::{MAX_BATCH, MAX_CONTEXT_LINES, MAX_LOCATIONS, MAX_QUERIES};
+use crate::defaults::{MAX_BATCH, MAX_CONTEXT_LINES, MAX_LOCATIONS};
 
 /// The caps that every query is held against.
 const CAPS: QueryCaps = QueryCaps {
@@ -24,23 +23,18 @@ const CAPS: QueryCaps = QueryCaps {
 
 /// The methods of one connection, typed.
 pub(super) struct Face<B> {
-    backend: Arc<B>,
-    queries: Arc<AtomicUsize>,
+    backend: B,
 }
 
 impl<B: Backend> Face<B> {
     pub(super) fn new(backend: B) -> Self {
-        Self {
-            backend: Arc::new(backend),
-            queries: Arc::default(),
-        }
+        Self { backend }
     }
 
     /// `lspool/query`.
     pub(super) async fn query(&self, parameters: Value) -> Result<Value> {
         let request =
             QueryRequest::decode(&parameters, &CAPS).map_err(|error| to_service(error.to_rpc()))?;
-        let _place = Place::take(&self.queries).map_err(to_service)?;
         let result = self.backend.query(request).await.map_err(to_service)?;
         to_json(&result)
     }
@@ -53,18 +47,11 @@ impl<B: Backend> Face<B> {
         // Dropping the set aborts what still runs, so a cancelled batch cancels its queries.
         let mut running = JoinSet::new();
         for (index, query) in queries.into_iter().enumerate() {
-            let asked = query
-                .map_err(|error| error.to_rpc())
-                .and_then(|request| Ok((request, Place::take(&self.queries)?)));
-            match asked {
-                Err(error) => items[index] = item(Err(error)),
-                Ok((request, place)) => {
+            match query {
+                Err(error) => items[index] = item(Err(error.to_rpc())),
+                Ok(request) => {
                     let answer = self.backend.query(request);
-                    running.spawn(async move {
-                        let answer = answer.await;
-                        drop(place);
-                        (index, item(answer))
-                    });
+                    running.spawn(async move { (index, item(answer.await)) });
                 }
             }
         }
@@ -110,35 +97,6 @@ impl<B: Backend> LanguageServer for Face<B> {
 
     async fn shutdown(&self) -> Result<()> {
         Ok(())
-    }
-}
-
-/// One query's place among those that a connection may have at once.
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(taken: &Arc<AtomicUsize>) -> std::result::Result<Self, RpcError> {
-        let before = taken.fetch_add(1, Ordering::Relaxed);
-        // Made first, so that a refusal gives the place back.
-        let place = Self(Arc::clone(taken));
-        if before >= MAX_QUERIES {
-            return Err(RpcError::failed(
-                CommonCode::LimitExceeded.as_str(),
-                // A limit of a count, unlike one of a value, passes.
-                true,
-                format!(
-                    "{MAX_QUERIES} queries of this connection wait already, which is the limit"
-                ),
-                Some(json!({ "field": "queries", "cap": MAX_QUERIES })),
-            ));
-        }
-        Ok(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
