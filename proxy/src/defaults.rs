@@ -42,8 +42,20 @@ pub(crate) const MAX_NOTICE_BYTES: usize = 8 * 1024;
 /// How long the last line on a control socket may take to be written.
 pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long a client that asked for the daemon's end may stay before the pool ends under it.
+pub(crate) const PARTING_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How long a face waits for a daemon to be ready, another face's start included.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a face waits for the daemon's acknowledgement, and the command line for an answer that takes no server.
+pub(crate) const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long `lspool stop` waits for the end of a daemon that has heard of it.
+pub(crate) const END_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How long after a query's own timeout its answer may come before the daemon counts as hung.
+pub(crate) const ANSWER_RESERVE: Duration = Duration::from_secs(2);
 
 /// How often a face asks again when the daemon that it reached was leaving at that moment.
 pub(crate) const START_ATTEMPTS: u32 = 5;

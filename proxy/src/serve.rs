@@ -4,10 +4,9 @@
 //! Nothing below has a default: every number that the pool is told comes from the settings or from `defaults`.
 
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use lspool_normalize::{QueryRequest, QueryResult, RpcError};
-use lspool_pool::core::{ClientId, CoreConfig, CoreLimits, InstanceStatus};
+use lspool_pool::core::{ClientId, CoreConfig, CoreLimits, InstanceId, InstanceStatus};
 use lspool_pool::{
     BoxFuture, ClientContext, Connection, Face, MethodCall, Methods, Notice, Pool, PoolOptions,
 };
@@ -26,9 +25,6 @@ use crate::guardian::marker::TreeMarker;
 use crate::hello::{Hello, HelloFace};
 use crate::local::processes::{self, Snapshot};
 use crate::methods::{Answer, Backend, ConnectionMethods, StopRequest};
-
-/// How often an instance that is being ended is looked at.
-const END_STEP: Duration = Duration::from_millis(20);
 
 /// One accepted attachment.
 pub(crate) struct Session {
@@ -116,10 +112,13 @@ impl Serving {
             pid: peer,
             name,
         };
+        let over = CancellationToken::new();
+        let _over_at_the_end = over.clone().drop_guard();
         let backend = ConnectionBackend {
             host: Arc::downgrade(host),
             pool: self.pool.clone(),
             client: Arc::default(),
+            over: over.clone(),
         };
         let methods = ServedMethods {
             client: Arc::clone(&backend.client),
@@ -171,6 +170,8 @@ struct ConnectionBackend {
     host: Weak<Host>,
     pool: Pool,
     client: Arc<OnceLock<ClientId>>,
+    /// Cancelled when the connection has ended.
+    over: CancellationToken,
 }
 
 impl Backend for ConnectionBackend {
@@ -207,17 +208,20 @@ impl Backend for ConnectionBackend {
     fn stop(&self, request: StopRequest) -> Answer<Value> {
         let pool = self.pool.clone();
         let host = self.host.clone();
+        let over = self.over.clone();
         Box::pin(async move {
             let instances = pool.status().await.ok_or_else(disposed)?.instances;
             let Some(wanted) = request.instance else {
                 let host = host.upgrade().ok_or_else(disposed)?;
-                host.may_stop(request.force).map_err(|message| {
-                    RpcError::failed("EDITORS_ATTACHED", false, message, None)
-                })?;
+                let parting = host
+                    .leave_unless_attached(request.force)
+                    .map_err(|message| {
+                        RpcError::failed("EDITORS_ATTACHED", false, message, None)
+                    })?;
                 for instance in &instances {
                     end_instance(&pool, instance).await?;
                 }
-                host.leave_after_answer();
+                host.end_after(parting, over);
                 return Ok(json!({}));
             };
             let found = instances
@@ -244,21 +248,12 @@ impl Backend for ConnectionBackend {
     }
 }
 
-/// Ends one instance and waits until the pool has let it go, which it does when its tree is proved gone.
+/// Ends one instance; the pool has let it go, its tree proved gone, when this returns.
 async fn end_instance(pool: &Pool, instance: &InstanceStatus) -> Result<(), RpcError> {
-    let id = instance
-        .id
-        .trim_start_matches('i')
-        .parse()
-        .map(lspool_pool::core::InstanceId);
-    pool.stop(id.map_err(|_| disposed())?).await;
-    loop {
-        let status = pool.status().await.ok_or_else(disposed)?;
-        if !status.instances.iter().any(|other| other.id == instance.id) {
-            return Ok(());
-        }
-        tokio::time::sleep(END_STEP).await;
-    }
+    let number = instance.id.trim_start_matches('i').parse();
+    pool.stop(number.map(InstanceId).map_err(|_| disposed())?)
+        .await;
+    Ok(())
 }
 
 /// The resident memory of each instance's tree, in their order.

@@ -292,9 +292,11 @@ async fn watch_control(
 }
 
 async fn stop(control: &mut UnixStream, host: &Host, force: bool) -> Result<(), Refusal> {
-    host.may_stop(force)
+    let parting = host
+        .leave_unless_attached(force)
         .map_err(|message| Refusal::new(RefusalCode::EditorsAttached, message))?;
-    host.leave();
+    // This one waits for the end itself.
+    drop(parting);
     host.ended().await;
     let _ = timeout(
         FAREWELL_TIMEOUT,

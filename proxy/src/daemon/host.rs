@@ -5,22 +5,20 @@
 //! turned away before its acknowledgement, so that its face can go elsewhere without having lost a byte.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::config::Settings;
-use crate::defaults::{FIRST_CLIENT, ORPHANED_GRACE, SWEEP_TIMEOUT};
+use crate::defaults::{FIRST_CLIENT, ORPHANED_GRACE, PARTING_TIMEOUT, SWEEP_TIMEOUT};
 use crate::guardian::marker::TreeMarker;
 use crate::guardian::{is_guardian_gone, sweep};
 use crate::serve::Serving;
-
-/// How long an answer that is about to be written has before the pool ends under it.
-const ANSWER_TIME: Duration = Duration::from_millis(100);
 
 /// Who is attached, as `status` shows it.
 #[derive(Clone, Debug, Serialize)]
@@ -58,7 +56,13 @@ pub(crate) struct Host {
     activity: watch::Sender<u64>,
     leaving: CancellationToken,
     ended: CancellationToken,
-    tasks: TaskTracker,
+    partings: TaskTracker,
+}
+
+/// Keeps the pool for the one who asked the host to leave: the pool does not end while it lives.
+#[derive(Debug)]
+pub(crate) struct Parting {
+    _token: TaskTrackerToken,
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +93,7 @@ impl Host {
             activity: watch::Sender::new(0),
             leaving: CancellationToken::new(),
             ended: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            partings: TaskTracker::new(),
         }
     }
 
@@ -121,29 +125,38 @@ impl Host {
         self.leaving.cancel();
     }
 
-    /// Whether the host may be told to leave: not while editors are attached, unless forced. The error names them.
-    pub(crate) fn may_stop(&self, force: bool) -> Result<(), String> {
-        let editors: Vec<String> = self
-            .attached()
-            .into_iter()
+    /// Decides to leave at somebody's word: not while editors are attached, unless forced. The error names them.
+    ///
+    /// Looking and deciding are one step, so that an editor is either named here or turned away.
+    pub(crate) fn leave_unless_attached(&self, force: bool) -> Result<Parting, String> {
+        let mut state = self.state();
+        let editors: Vec<String> = state
+            .attached
+            .values()
             .filter(|attached| attached.face == "server")
             .map(|attached| format!("{} (process {})", attached.name, attached.pid))
             .collect();
-        if force || editors.is_empty() {
-            return Ok(());
+        if !force && !editors.is_empty() {
+            return Err(format!(
+                "editors are attached: {}; `lspool stop --force` ends the daemon all the same",
+                editors.join(", ")
+            ));
         }
-        Err(format!(
-            "editors are attached: {}; `lspool stop --force` ends the daemon all the same",
-            editors.join(", ")
-        ))
+        state.leaving = true;
+        drop(state);
+        let parting = Parting {
+            _token: self.partings.token(),
+        };
+        self.leaving.cancel();
+        Ok(parting)
     }
 
-    /// Decides to leave once the answer to the one who asked has had the time to be written.
-    pub(crate) fn leave_after_answer(self: &Arc<Self>) {
-        let host = Arc::clone(self);
-        self.tasks.spawn(async move {
-            tokio::time::sleep(ANSWER_TIME).await;
-            host.leave();
+    /// Lets the pool end once the one who asked for it has taken its leave, or does not within a bound.
+    pub(crate) fn end_after(&self, parting: Parting, over: CancellationToken) {
+        self.partings.spawn(async move {
+            // One who stays has had its answer, or does not read it.
+            let _ = tokio::time::timeout(PARTING_TIMEOUT, over.cancelled_owned()).await;
+            drop(parting);
         });
     }
 
@@ -188,13 +201,13 @@ impl Host {
             self.end_orphaned().await;
             Ok(())
         } else {
+            self.partings.close();
+            self.partings.wait().await;
             self.serving.shutdown().await
         };
         if let Err(error) = &outcome {
             tracing::error!(%error, "the end ladder failed");
         }
-        self.tasks.close();
-        self.tasks.wait().await;
         self.ended.cancel();
         outcome
     }
@@ -246,5 +259,65 @@ impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.host.state().attached.remove(&self.key);
         self.host.activity.send_modify(|count| *count += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::Places;
+
+    fn editor() -> Attached {
+        Attached {
+            pid: 7,
+            name: "vi".to_owned(),
+            face: "server",
+            program: None,
+        }
+    }
+
+    fn host() -> Host {
+        Host::start(
+            Settings::load(&Places::default()),
+            nix::unistd::getppid().as_raw().cast_unsigned(),
+        )
+    }
+
+    #[tokio::test]
+    async fn an_editor_is_named_to_who_stops_or_is_turned_away() {
+        // given an editor that is attached
+        let host = host();
+        let registration = host.register(editor()).unwrap();
+
+        // when somebody wants the end, the editor is named and another is let in
+        let refused = host.leave_unless_attached(false).unwrap_err();
+        assert!(refused.contains("vi (process 7)"), "{refused}");
+        drop(host.register(editor()).unwrap());
+
+        // when it has gone, the host leaves and lets nobody in
+        drop(registration);
+        let _parting = host.leave_unless_attached(false).unwrap();
+        assert_eq!(host.register(editor()).err(), Some(NotRegistered::Leaving));
+    }
+
+    #[tokio::test]
+    async fn the_pool_outlives_the_leave_of_who_asked_for_its_end() {
+        let host = host();
+        let over = CancellationToken::new();
+        let parting = host.leave_unless_attached(false).unwrap();
+        host.end_after(parting, over.clone());
+        let mut end = Box::pin(host.end());
+        assert!(is_waiting(&mut end).await, "it waits for the one who asked");
+
+        over.cancel();
+        end.await.unwrap();
+    }
+
+    /// Whether a future is still waiting after one look.
+    async fn is_waiting(future: &mut (impl Future + Unpin)) -> bool {
+        std::future::poll_fn(|context| {
+            std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context).is_pending())
+        })
+        .await
     }
 }

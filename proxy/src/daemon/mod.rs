@@ -221,6 +221,11 @@ async fn serve_one(control: StdUnixStream, settings: Settings, guardian: u32) {
             // The ladder logs its own failure, and the session's code stands.
             let _ = host.end().await;
         }
+        // The session asked for it.
+        () = host.left() => {
+            let _ = host.end().await;
+            sessions.wait().await;
+        }
         number = signals.next() => {
             host.leave();
             tokio::select! {

@@ -1,0 +1,73 @@
+//! How a daemon is told to end: by the method of a connection, and one server at a time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, starts programs and looks at files"
+)]
+
+mod support;
+
+use serde_json::json;
+use support::{Face, PATIENCE, Place};
+
+fn harness(place: &Place) -> Face {
+    let mut face = Face::start(&mut place.lspool(&["connect"]));
+    face.initialize();
+    face
+}
+
+#[test]
+fn who_stops_the_daemon_by_a_method_gets_the_answer_and_a_proper_end() {
+    let place = Place::new();
+    let mut face = harness(&place);
+
+    let answer = face.call("lspool/stop", &json!({}));
+    assert_eq!(answer["result"], json!({}), "{answer}");
+    assert_eq!(face.shutdown(), 0);
+
+    place.wait_until_empty(PATIENCE).unwrap();
+    assert!(place.socket().symlink_metadata().is_err());
+}
+
+#[test]
+fn who_stays_after_stopping_the_daemon_does_not_keep_it() {
+    let place = Place::new();
+    let mut face = harness(&place);
+    face.call("lspool/stop", &json!({}));
+    assert_eq!(face.wait().0.code(), Some(70));
+    place.wait_until_empty(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_method_does_not_stop_the_daemon_under_an_editor() {
+    let place = Place::new();
+    let editor = place.initialized_echo(&[]);
+    let mut face = harness(&place);
+
+    let answer = face.call("lspool/stop", &json!({}));
+
+    assert_eq!(answer["error"]["data"]["code"], "EDITORS_ATTACHED");
+    assert_eq!(face.shutdown(), 0);
+    assert_eq!(editor.shutdown(), 0);
+}
+
+#[test]
+fn one_server_is_ended_and_its_process_is_gone_with_the_answer() {
+    let place = Place::new();
+    let editor = place.initialized_echo(&[]);
+    let mut face = harness(&place);
+    let status = place.status();
+    let instance = &status["instances"][0];
+
+    let answer = face.call("lspool/stop", &json!({ "instance": instance["id"] }));
+
+    assert_eq!(answer["result"], json!({}), "{answer}");
+    let pid = instance["pid"].as_i64().unwrap() as i32;
+    assert!(!support::is_alive(pid));
+    assert_eq!(place.status()["instances"], json!([]));
+    let unknown = face.call("lspool/stop", &json!({ "instance": instance["id"] }));
+    assert_eq!(unknown["error"]["data"]["code"], "INSTANCE_NOT_FOUND");
+    assert_eq!(face.shutdown(), 0);
+    drop(editor);
+}
