@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use lspool_normalize::{LspCode, QueryRequest, QueryResult, RpcError};
 use lspool_world::{Environment, TreeMarker, World};
@@ -32,6 +33,8 @@ use crate::core::{
 
 use driver::{Driver, Input};
 
+/// How long the tasks of a pool may take to end once all that they serve is gone.
+const TASKS_END: Duration = Duration::from_secs(5);
 /// Inputs that wait for the driver; its senders wait when it is full.
 const INPUT_QUEUE: usize = 1024;
 
@@ -174,7 +177,7 @@ impl Pool {
         let (idle_sender, idle) = watch::channel(true);
         let tasks = TaskTracker::new();
         let world = options.world.clone();
-        let driver = Driver::new(options, inputs.clone(), idle_sender, tasks.clone());
+        let driver = Driver::new(options, inputs.downgrade(), idle_sender, tasks.clone());
         tasks.spawn(driver.run(receiver));
         Self {
             inputs,
@@ -266,14 +269,6 @@ impl Pool {
         let _ = idle.wait_for(|idle| *idle).await;
     }
 
-    /// Waits until there is a client or an instance.
-    pub async fn busy(&self) {
-        let mut idle = self.idle.clone();
-        if idle.wait_for(|idle| !*idle).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-
     /// What was recorded so far, when the pool records.
     pub async fn recording(&self) -> Vec<Step> {
         let (reply, answer) = oneshot::channel();
@@ -283,7 +278,8 @@ impl Pool {
         answer.await.unwrap_or_default()
     }
 
-    /// Ends everything and answers when all process trees are proved gone. A call after a failure tries again.
+    /// Ends everything and answers when all process trees are proved gone and every task of the pool has ended. A call
+    /// after a failure tries again.
     ///
     /// # Errors
     /// All failures in one.
@@ -296,7 +292,19 @@ impl Pool {
         if let Err(error) = self.world.subprocess().shutdown().await {
             failures.push(error.to_string());
         }
-        self.tasks.close();
+        // After a failure the driver stays for another try.
+        if failures.is_empty() {
+            self.tasks.close();
+            if tokio::time::timeout(TASKS_END, self.tasks.wait())
+                .await
+                .is_err()
+            {
+                failures.push(format!(
+                    "{} tasks of the pool did not end",
+                    self.tasks.len()
+                ));
+            }
+        }
         if failures.is_empty() {
             Ok(())
         } else {

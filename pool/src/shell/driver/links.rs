@@ -64,7 +64,7 @@ impl Driver {
         let edge = Edge::Client(ClientEdge::new());
         self.start_reader(link, input, edge, limits, &handle, CancellationToken::new());
         let writer = self.writer(link, output, queue, &handle);
-        let inputs = self.inputs.clone();
+        let inputs = self.inputs();
         self.tasks.spawn(async move {
             writer.run().await;
             // The driver is gone only when the pool is.
@@ -90,7 +90,7 @@ impl Driver {
 
     /// A peer that died may leave a stream that looks as if it had only said its last word.
     fn watch_peer(&self, client: ClientId, gone: CancellationToken, closed: CancellationToken) {
-        let inputs = self.inputs.clone();
+        let inputs = self.inputs();
         self.tasks.spawn(async move {
             tokio::select! {
                 () = gone.cancelled() => {}
@@ -142,7 +142,7 @@ impl Driver {
             edge,
             limits,
             credit: handle.credit.clone(),
-            inputs: self.inputs.clone(),
+            inputs: self.inputs(),
             cancel: handle.reader_cancel.clone(),
         };
         self.tasks.spawn(async move {
@@ -162,7 +162,7 @@ impl Driver {
             link,
             output,
             queue,
-            inputs: self.inputs.clone(),
+            inputs: self.inputs(),
             cancel: handle.cancel.clone(),
         }
     }

@@ -97,7 +97,8 @@ pub(super) struct Driver {
     started: Instant,
     context: JobContext,
     options: PoolOptions,
-    inputs: mpsc::Sender<Input>,
+    /// Weak, so that the driver does not keep itself alive.
+    inputs: mpsc::WeakSender<Input>,
     idle: watch::Sender<bool>,
     tasks: TaskTracker,
     clients: BTreeMap<ClientId, ClientHandle>,
@@ -113,6 +114,8 @@ pub(super) struct Driver {
     /// Who waits for the end of an instance.
     stops: BTreeMap<InstanceId, Vec<oneshot::Sender<()>>>,
     shutdowns: Vec<oneshot::Sender<Vec<String>>>,
+    /// Whether a shutdown found everything gone.
+    has_ended: bool,
     recording: Vec<Step>,
     effects: Vec<Effect>,
 }
@@ -120,7 +123,7 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         options: PoolOptions,
-        inputs: mpsc::Sender<Input>,
+        inputs: mpsc::WeakSender<Input>,
         idle: watch::Sender<bool>,
         tasks: TaskTracker,
     ) -> Self {
@@ -148,14 +151,16 @@ impl Driver {
             queries: BTreeMap::new(),
             stops: BTreeMap::new(),
             shutdowns: Vec::new(),
+            has_ended: false,
             recording: Vec::new(),
             effects: Vec::new(),
         }
     }
 
-    /// Runs until every handle of the pool is gone, or until a shutdown is complete.
+    /// Runs until every handle of the pool is gone and nothing runs, or until a shutdown is complete and every
+    /// connection is closed.
     pub(super) async fn run(mut self, mut receiver: mpsc::Receiver<Input>) {
-        loop {
+        while !(self.has_ended && self.clients.is_empty()) {
             let next = self
                 .due
                 .first()
@@ -171,13 +176,27 @@ impl Driver {
                 () = timer => self.timers_due(),
                 input = receiver.recv() => match input {
                     Some(input) => self.input(input),
-                    None => return,
+                    None => break,
                 },
             }
             let empty = self.core.is_empty() && self.clients.is_empty();
             self.idle
                 .send_if_modified(|idle| std::mem::replace(idle, empty) != empty);
         }
+        self.let_go();
+    }
+
+    /// Ends the tasks for whose outcome nobody waits any more; those of connections and processes have ended.
+    fn let_go(&self) {
+        let links = self.servers.values().map(|server| &server.link.cancel);
+        for cancel in self.jobs.values().chain(self.calls.values()).chain(links) {
+            cancel.cancel();
+        }
+    }
+
+    /// Where tasks send what happens. With no sender left nobody is there to hear it either.
+    fn inputs(&self) -> mpsc::Sender<Input> {
+        self.inputs.upgrade().unwrap_or_else(|| mpsc::channel(1).0)
     }
 
     fn now(&self) -> Tick {
@@ -369,6 +388,7 @@ impl Driver {
                 }
             }
             Effect::ShutdownDone { failures } => {
+                self.has_ended = failures.is_empty();
                 for reply in self.shutdowns.drain(..) {
                     let _ = reply.send(failures.clone());
                 }

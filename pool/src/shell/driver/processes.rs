@@ -29,7 +29,7 @@ impl Driver {
             spec,
             instance,
             generation,
-            self.inputs.clone(),
+            self.inputs(),
         );
         self.tasks.spawn(start);
     }
@@ -120,7 +120,7 @@ impl Driver {
             instance,
             generation,
             output,
-            self.inputs.clone(),
+            self.inputs(),
         ));
         let pid = process.pid();
         self.servers.insert(
@@ -142,18 +142,14 @@ impl Driver {
 
     pub(super) fn terminate(&mut self, instance: InstanceId, generation: Generation) {
         if let Some(server) = self.servers.get(&(instance, generation)) {
-            let end = process::terminate(
-                server.process.clone(),
-                instance,
-                generation,
-                self.inputs.clone(),
-            );
+            let end =
+                process::terminate(server.process.clone(), instance, generation, self.inputs());
             self.tasks.spawn(end);
         } else if let Some(end_at_once) = self.starting.get_mut(&(instance, generation)) {
             *end_at_once = true;
         } else {
             // There is nothing to end; the answer comes as an event of its own, as for every other end.
-            let inputs = self.inputs.clone();
+            let inputs = self.inputs();
             self.tasks.spawn(async move {
                 let _ = inputs
                     .send(Input::Terminated {

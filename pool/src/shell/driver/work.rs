@@ -31,7 +31,7 @@ impl Driver {
         };
         let cancel = CancellationToken::new();
         self.jobs.insert(job, cancel.clone());
-        let (context, inputs) = (self.context.clone(), self.inputs.clone());
+        let (context, inputs) = (self.context.clone(), self.inputs());
         self.tasks.spawn(async move {
             let outcome = tokio::select! {
                 () = cancel.cancelled() => return,
@@ -65,7 +65,7 @@ impl Driver {
             method,
             params,
         });
-        let inputs = self.inputs.clone();
+        let inputs = self.inputs();
         self.tasks.spawn(async move {
             let result = tokio::select! {
                 () = cancel.cancelled() => return,
