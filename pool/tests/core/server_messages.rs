@@ -1,5 +1,6 @@
 //! What servers ask and tell: answered once, to those who may see it, and again to a late joiner.
 
+use lspool_pool::core::Link;
 use serde_json::json;
 
 use crate::rig::{FILE, RESULT, Rig};
@@ -40,6 +41,35 @@ fn given_a_server_that_asks_before_it_answers_initialize_then_the_pool_answers()
         got[1]["params"]["message"], "early",
         "kept, behind the answer"
     );
+    rig.end();
+}
+
+#[test]
+fn given_thousands_of_log_lines_before_the_initialize_answer_then_the_start_goes_on_and_the_last_are_kept()
+ {
+    let mut rig = Rig::new();
+    rig.hold.initialize = true;
+    let client = rig.client("clangd");
+    rig.initialize(client, ABLE);
+    rig.tell("window/showMessage", r#"{"type":3,"message":"shown"}"#);
+    for number in 0..3_000 {
+        let line = format!("{number} {}", "y".repeat(500));
+        rig.tell(
+            "window/logMessage",
+            &format!(r#"{{"type":3,"message":"{line}"}}"#),
+        );
+    }
+    let (instance, generation) = rig.server();
+    assert_eq!(rig.credit_of(Link::Server(instance, generation)), 0);
+    let dropped = rig.core.status().instances[0].dropped_early;
+    assert!((900..3_000).contains(&dropped), "{dropped}");
+    rig.serve("initialize", RESULT);
+    let got = rig.got_values(client);
+    assert_eq!(got[0]["id"], "init");
+    assert_eq!(got[1]["method"], "window/showMessage", "logs go first");
+    assert_eq!(got.len() as u64, 2 + 3_000 - dropped);
+    let last = got.last().unwrap()["params"]["message"].as_str().unwrap();
+    assert!(last.starts_with("2999 "), "{last}");
     rig.end();
 }
 
