@@ -107,10 +107,10 @@ pub(super) async fn choose(
 
 /// The servers with navigation for the file, best first; the one that named the file alone, where one did.
 async fn servers_for(world: &World, registry: &Registry, asked: &AskedFile) -> Vec<ServerMatch> {
-    let mut servers = registry.definitions_for(&asked.path, None, None);
+    let mut servers = registry.definitions_for(&asked.path, None);
     if servers.is_empty() {
         let first_line = read_first_line(world, &asked.target, FIRST_LINE_BYTES).await;
-        servers = registry.definitions_for(&asked.path, None, first_line.as_deref());
+        servers = registry.definitions_for(&asked.path, first_line.as_deref());
     }
     servers.retain(|server| server.definition.navigation);
     if let Some(owner) = &asked.named_by {

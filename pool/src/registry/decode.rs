@@ -12,7 +12,7 @@ use toml::de::DeTable;
 
 use super::definition::{
     Definition, EnvironmentRule, InstallHint, Language, PathPattern, Readiness, RootPick, RootRule,
-    RootScope, TokenRule,
+    TokenRule,
 };
 use super::error::ConfigError;
 use super::table::{Located, Reader, Source};
@@ -138,7 +138,6 @@ fn blank() -> Definition {
         languages: Vec::new(),
         root_markers: Vec::new(),
         yields_to: Vec::new(),
-        roots: RootScope::One,
         readiness: Readiness {
             progress_tokens: Vec::new(),
             server_status: false,
@@ -156,7 +155,6 @@ fn blank() -> Definition {
         environment: EnvironmentRule::Scrub,
         install: Vec::new(),
         generated: Vec::new(),
-        caches: Vec::new(),
     }
 }
 
@@ -192,12 +190,7 @@ fn apply(reader: &mut Reader<'_, '_>, definition: &mut Definition) -> Result<(),
     if let Some(yields_to) = reader.strings("yields_to")? {
         definition.yields_to = yields_to.value;
     }
-    if let Some(roots) = reader.choice(
-        "roots",
-        &[("one", RootScope::One), ("many", RootScope::Many)],
-    )? {
-        definition.roots = roots;
-    }
+    refuse_many_roots(reader)?;
     if let Some(mut readiness) = reader.table("readiness")? {
         apply_readiness(&mut readiness, &mut definition.readiness)?;
         readiness.finish(&[])?;
@@ -236,10 +229,21 @@ fn apply(reader: &mut Reader<'_, '_>, definition: &mut Definition) -> Result<(),
     if let Some(patterns) = reader.strings("generated")? {
         definition.generated = compile_patterns(reader, &patterns)?;
     }
-    if let Some(patterns) = reader.strings("caches")? {
-        definition.caches = compile_patterns(reader, &patterns)?;
-    }
     Ok(())
+}
+
+/// One process serves one root; a file that says so says nothing new.
+fn refuse_many_roots(reader: &mut Reader<'_, '_>) -> Result<(), ConfigError> {
+    match reader.string("roots")? {
+        Some(roots) if roots.value == "many" => Err(reader.invalid_value(
+            &roots,
+            "one server for many roots is not built yet; leave the key out, and each root has a server of its own",
+        )),
+        Some(roots) if roots.value != "one" => {
+            Err(reader.invalid_value(&roots, "expected \"one\""))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn decode_language(mut reader: Reader<'_, '_>) -> Result<Language, ConfigError> {

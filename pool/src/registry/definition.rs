@@ -25,8 +25,6 @@ pub struct Definition {
     /// Files which, when they stand in the root found or between it and the asked file, say that this server
     /// is not the one for it (`deno.json` for the TypeScript server).
     pub yields_to: Vec<String>,
-    /// Whether one process serves one root or many.
-    pub roots: RootScope,
     /// How the server shows that its index is complete.
     pub readiness: Readiness,
     /// Answers to `workspace/configuration` where no client gave one: an object keyed by section.
@@ -49,8 +47,6 @@ pub struct Definition {
     pub install: Vec<InstallHint>,
     /// Paths, relative to the root, whose files are generated.
     pub generated: Vec<PathPattern>,
-    /// Paths, relative to the root, that the server itself writes; changes there are not announced to it.
-    pub caches: Vec<PathPattern>,
 }
 
 /// A definition is known by its id; its patterns would drown whatever is printed around them.
@@ -170,15 +166,6 @@ pub enum RootPick {
     /// The nearest, hoisted to the Cargo workspace that it belongs to: the nearest folder above whose
     /// `Cargo.toml` has a `[workspace]` that does not exclude it.
     CargoWorkspace,
-}
-
-/// Whether one process serves one root or many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RootScope {
-    /// The root is part of the instance's identity.
-    One,
-    /// Roots join and leave by `workspace/didChangeWorkspaceFolders`.
-    Many,
 }
 
 /// Which environment a server gets that a query starts.

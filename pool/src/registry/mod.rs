@@ -7,6 +7,7 @@ mod decode;
 mod definition;
 mod error;
 mod launch;
+mod nearest;
 mod select;
 mod table;
 
@@ -15,10 +16,11 @@ mod tests;
 
 pub use definition::{
     Definition, EnvironmentRule, InstallHint, Language, PathPattern, Readiness, RootPick, RootRule,
-    RootScope, TokenRule,
+    TokenRule,
 };
 pub use error::ConfigError;
 pub use launch::{LaunchError, LaunchFacts, LaunchInput};
+pub use nearest::nearest;
 pub use select::ServerMatch;
 
 use std::sync::{Arc, LazyLock};

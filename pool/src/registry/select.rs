@@ -1,9 +1,9 @@
 //! Which servers serve a file, and in which language.
 //!
-//! The language is told first, by the strongest sign: the editor's own language identifier, the whole
-//! file name, the longest pattern, the ending, the first line of a script. Servers of that language follow
-//! in the registry's order, so that an ending claimed for another language (`.h`, `.m`, `.html.erb`) never
-//! brings a server that would answer about the wrong one.
+//! The language is told first, by the strongest sign: the whole file name, the longest pattern, the
+//! ending, the first line of a script. Servers of that language follow in the registry's order, so that an
+//! ending claimed for another language (`.h`, `.m`, `.html.erb`) never brings a server that would answer
+//! about the wrong one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,20 +32,8 @@ enum Claim {
 impl Registry {
     /// The servers for a file, best first, those without navigation included.
     ///
-    /// `language_id` is what an editor called the file's language, `first_line` the first line of its text
-    /// where that is known; it is consulted only when the name says nothing.
-    pub fn definitions_for(
-        &self,
-        path: &Path,
-        language_id: Option<&str>,
-        first_line: Option<&str>,
-    ) -> Vec<ServerMatch> {
-        if let Some(id) = language_id {
-            let named = self.matches_where(|language| language.id == id);
-            if !named.is_empty() {
-                return named;
-            }
-        }
+    /// `first_line` is the first line of its text where that is known; it is consulted only when the name says nothing.
+    pub fn definitions_for(&self, path: &Path, first_line: Option<&str>) -> Vec<ServerMatch> {
         let claims: Vec<(Claim, &Arc<Definition>, &Language)> = self
             .definitions()
             .iter()
@@ -117,22 +105,6 @@ impl Registry {
         ids.sort_unstable();
         ids.dedup();
         ids
-    }
-
-    fn matches_where(&self, wanted: impl Fn(&Language) -> bool) -> Vec<ServerMatch> {
-        self.definitions()
-            .iter()
-            .filter_map(|definition| {
-                let language = definition
-                    .languages
-                    .iter()
-                    .find(|language| wanted(language))?;
-                Some(ServerMatch {
-                    definition: Arc::clone(definition),
-                    language_id: language.id.clone(),
-                })
-            })
-            .collect()
     }
 }
 

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Number, Value};
 use toml::de::{DeTable, DeValue};
 
-use super::error::{ConfigError, nearest};
+use super::error::ConfigError;
+use super::nearest;
 
 /// The text being read and where it came from.
 pub(super) struct Source<'a> {
