@@ -15,7 +15,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use lspool_normalize::RpcError;
 
 use crate::daemon;
-use crate::defaults::{METHODS_VERSION, SOCKET_PROTOCOL};
+use crate::defaults::{ACKNOWLEDGEMENT_TIMEOUT, METHODS_VERSION, SOCKET_PROTOCOL};
 use crate::face::attach::stop_daemon;
 use crate::face::client::{CallError, MethodClient};
 use crate::face::{AttachError, How, shim};
@@ -178,14 +178,19 @@ fn stop(force: bool) -> ExitCode {
 }
 
 fn version() -> ExitCode {
-    let daemon = match MethodClient::open(connect_face(), How::SharedIfRunning) {
+    let daemon = match MethodClient::open(
+        connect_face(),
+        How::SharedIfRunning,
+        ACKNOWLEDGEMENT_TIMEOUT,
+    ) {
         Ok(client) => {
             let (pid, version) = client.daemon();
             let line = format!("{version} (process {pid})");
             client.close();
             line
         }
-        Err(_) => "not running".to_owned(),
+        Err(CallError::Attach(AttachError::NotRunning)) => "not running".to_owned(),
+        Err(error) => format!("not asked: {error}"),
     };
     let text = format!(
         "lspool {}\nsocket protocol {SOCKET_PROTOCOL}\ncustom methods {METHODS_VERSION}\ndaemon {daemon}\n",

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lspool_normalize::error::{CommonCode, INVALID_PARAMS, LspCode};
@@ -15,7 +16,7 @@ use lspool_normalize::{
 use serde_json::json;
 
 use super::{code, failed, harness_face, printed, usage};
-use crate::defaults::MAX_DURATION_MS;
+use crate::defaults::{ACKNOWLEDGEMENT_TIMEOUT, ANSWER_RESERVE, MAX_DURATION_MS};
 use crate::face::How;
 use crate::face::client::{CallError, MethodClient};
 
@@ -87,9 +88,16 @@ fn ask(
     how: How,
     request: &QueryRequest,
 ) -> Result<QueryResult, CallError> {
-    let mut client = MethodClient::open(face, how)?;
+    let timeout = request
+        .timeout_ms
+        .map(|milliseconds| Duration::from_millis(milliseconds.into()));
+    let patience = timeout.map_or(ACKNOWLEDGEMENT_TIMEOUT, |timeout| {
+        timeout.min(ACKNOWLEDGEMENT_TIMEOUT)
+    });
+    let mut client = MethodClient::open(face, how, patience)?;
+    let bound = timeout.map(|timeout| timeout + ANSWER_RESERVE);
     let answer = client
-        .call("lspool/query", &json!(request))
+        .call("lspool/query", &json!(request), bound)
         .and_then(|result| {
             serde_json::from_value(result).map_err(|error| CallError::Lost(error.into()))
         });

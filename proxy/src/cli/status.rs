@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{code, connect_face, failed, printed};
+use crate::defaults::ACKNOWLEDGEMENT_TIMEOUT;
 use crate::face::client::{CallError, MethodClient};
 use crate::face::{AttachError, How};
 use crate::standard_streams::complain;
@@ -38,8 +39,12 @@ pub(super) fn run(as_json: bool) -> ExitCode {
 }
 
 fn ask() -> Result<Value, CallError> {
-    let mut client = MethodClient::open(connect_face(), How::SharedIfRunning)?;
-    let status = client.call("lspool/status", &json!({}));
+    let mut client = MethodClient::open(
+        connect_face(),
+        How::SharedIfRunning,
+        ACKNOWLEDGEMENT_TIMEOUT,
+    )?;
+    let status = client.call("lspool/status", &json!({}), Some(ACKNOWLEDGEMENT_TIMEOUT));
     client.close();
     status
 }

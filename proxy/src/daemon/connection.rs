@@ -161,11 +161,7 @@ async fn dispatch(
             ));
         }
     };
-    let accepted = Reply::Accepted {
-        pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    if control.write_all(&accepted.encode()).await.is_err() {
+    if control.write_all(&accepted().encode()).await.is_err() {
         return Ok(());
     }
     run_session(
@@ -295,6 +291,8 @@ async fn stop(control: &mut UnixStream, host: &Host, force: bool) -> Result<(), 
     let parting = host
         .leave_unless_attached(force)
         .map_err(|message| Refusal::new(RefusalCode::EditorsAttached, message))?;
+    // Whoever waits learns that the daemon heard, however long its servers take.
+    let _ = timeout(FAREWELL_TIMEOUT, control.write_all(&accepted().encode())).await;
     // This one waits for the end itself.
     drop(parting);
     host.ended().await;
@@ -304,6 +302,13 @@ async fn stop(control: &mut UnixStream, host: &Host, force: bool) -> Result<(), 
     )
     .await;
     Ok(())
+}
+
+fn accepted() -> Reply {
+    Reply::Accepted {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 fn describe(hello: &Hello, peer: u32) -> Attached {

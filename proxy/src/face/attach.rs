@@ -8,13 +8,16 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use thiserror::Error;
 
 use crate::daemon;
-use crate::defaults::SOCKET_PROTOCOL;
-use crate::defaults::{START_ATTEMPTS, START_TIMEOUT};
+use crate::defaults::{
+    ACKNOWLEDGEMENT_TIMEOUT, END_TIMEOUT, SOCKET_PROTOCOL, START_ATTEMPTS, START_TIMEOUT,
+};
 use crate::hello::{Hello, HelloError, HelloFace, OsText, RefusalCode, Reply, descriptors};
 use crate::local::folder::{FolderError, RuntimeFolder};
 use crate::local::{Places, binary};
@@ -56,6 +59,18 @@ pub(crate) enum AttachError {
     /// `DAEMON_LOST`: it went away while it was asked.
     #[error("the lspool daemon went away while it was asked; try again, its log says more")]
     Lost,
+    /// `DAEMON_HUNG`: it is there and does not answer.
+    #[error(
+        "the lspool daemon (process {pid}) did not answer within {} ms; `kill -CONT {pid}` lets it go on if somebody \
+         stopped it, `kill -KILL {pid}` ends it and all that it runs",
+        after.as_millis()
+    )]
+    Hung {
+        /// The daemon's process id.
+        pid: i32,
+        /// How long it was waited for.
+        after: Duration,
+    },
     /// No daemon is running and none was to be started.
     #[error("no lspool daemon is running")]
     NotRunning,
@@ -64,7 +79,10 @@ pub(crate) enum AttachError {
 impl AttachError {
     /// Whether only the shared daemon is missing, so that a session without it can be had.
     pub(crate) fn is_want_of_daemon(&self) -> bool {
-        matches!(self, Self::Folder(_) | Self::Start(_) | Self::Lost)
+        matches!(
+            self,
+            Self::Folder(_) | Self::Start(_) | Self::Lost | Self::Hung { .. }
+        )
     }
 }
 
@@ -85,14 +103,21 @@ pub(crate) struct Attachment {
 
 impl Attachment {
     /// Opens a session for this face, with this process's working directory, environment and mask.
-    pub(crate) fn open(face: HelloFace, how: How) -> Result<Self, AttachError> {
+    ///
+    /// A daemon that does not acknowledge it in time is [`AttachError::Hung`].
+    pub(crate) fn open(face: HelloFace, how: How, patience: Duration) -> Result<Self, AttachError> {
         let hello = own_hello(face);
+        // What runs in this very process cannot be stopped by itself, and nothing else could be had in its place.
+        let patience = match how {
+            How::Shared | How::SharedIfRunning => Some(patience),
+            How::InProcess { .. } => None,
+        };
         for _ in 0..START_ATTEMPTS {
             let (control, in_process) = match reach(how) {
                 Err(AttachError::Lost) => continue,
                 reached => reached?,
             };
-            if let Some(mut attachment) = Self::attach(control, &hello)? {
+            if let Some(mut attachment) = Self::attach(control, &hello, patience)? {
                 attachment.in_process = in_process;
                 return Ok(attachment);
             }
@@ -123,27 +148,36 @@ impl Attachment {
     }
 
     /// Sends the hello and waits for its answer; `None` when the other side was leaving.
-    fn attach(mut control: UnixStream, hello: &Hello) -> Result<Option<Self>, AttachError> {
+    fn attach(
+        mut control: UnixStream,
+        hello: &Hello,
+        patience: Option<Duration>,
+    ) -> Result<Option<Self>, AttachError> {
         let message = hello.encode()?;
         let (input, far_input) = UnixStream::pair().map_err(HelloError::from)?;
         let (output, far_output) = UnixStream::pair().map_err(HelloError::from)?;
+        let peer = bound(&control, patience)?;
         let sent = descriptors::send(
             &mut control,
             &message,
             &[far_input.as_fd(), far_output.as_fd()],
         );
         drop((far_input, far_output));
+        let sent = in_time(sent, peer, patience)?;
         // A refusal may already be there although sending failed, so the answer is read all the same.
         let mut control = BufReader::new(control);
-        match read_reply(&mut control) {
-            Ok(Some(Reply::Accepted { pid, version })) if sent.is_ok() => Ok(Some(Self {
-                control,
-                input,
-                output,
-                daemon_pid: pid,
-                daemon_version: version,
-                in_process: None,
-            })),
+        match in_time(read_reply(&mut control), peer, patience)? {
+            Ok(Some(Reply::Accepted { pid, version })) if sent.is_ok() => {
+                bound(control.get_ref(), None)?;
+                Ok(Some(Self {
+                    control,
+                    input,
+                    output,
+                    daemon_pid: pid,
+                    daemon_version: version,
+                    in_process: None,
+                }))
+            }
             Ok(Some(Reply::Refused { code, message })) => {
                 Err(AttachError::Refused { code, message })
             }
@@ -159,13 +193,49 @@ pub(crate) fn stop_daemon(force: bool) -> Result<(), AttachError> {
     let Some(mut control) = folder.connect()? else {
         return Err(AttachError::NotRunning);
     };
+    let patience = Some(ACKNOWLEDGEMENT_TIMEOUT);
+    let peer = bound(&control, patience)?;
     let sent = descriptors::send(&mut control, &hello.encode()?, &[]);
-    match read_reply(&mut BufReader::new(control)) {
+    let sent = in_time(sent, peer, patience)?;
+    let mut control = BufReader::new(control);
+    let mut reply = in_time(read_reply(&mut control), peer, patience)?;
+    if let Ok(Some(Reply::Accepted { .. })) = reply {
+        // It has heard; ending its servers is allowed to take longer.
+        let patience = Some(END_TIMEOUT);
+        bound(control.get_ref(), patience)?;
+        reply = in_time(read_reply(&mut control), peer, patience)?;
+    }
+    match reply {
         Ok(Some(Reply::Exit { code: 0 })) => Ok(()),
         Ok(Some(Reply::Refused { code, message })) => Err(AttachError::Refused { code, message }),
         // It was leaving already, or had just left.
         Ok(None) if sent.is_err() => Err(AttachError::NotRunning),
         _ => Err(AttachError::Lost),
+    }
+}
+
+/// Bounds every read and write of a control socket; answers the process at its other end.
+fn bound(control: &UnixStream, patience: Option<Duration>) -> Result<i32, AttachError> {
+    let bounded = control
+        .set_read_timeout(patience)
+        .and_then(|()| control.set_write_timeout(patience));
+    bounded.map_err(HelloError::from)?;
+    let peer = getsockopt(control, PeerCredentials)
+        .map_err(|error| HelloError::from(io::Error::from(error)))?;
+    Ok(peer.pid())
+}
+
+/// Tells the end of the patience from every other outcome.
+fn in_time<T>(
+    outcome: io::Result<T>,
+    pid: i32,
+    patience: Option<Duration>,
+) -> Result<io::Result<T>, AttachError> {
+    match (outcome, patience) {
+        (Err(error), Some(after)) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(AttachError::Hung { pid, after })
+        }
+        (outcome, _) => Ok(outcome),
     }
 }
 

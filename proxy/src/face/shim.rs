@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::attach::read_reply;
 use super::{AttachError, Attachment, How, alone, relay};
+use crate::defaults::ACKNOWLEDGEMENT_TIMEOUT;
 use crate::hello::{HelloFace, Reply};
 use crate::standard_streams::complain;
 
@@ -36,8 +37,8 @@ pub(crate) fn server_face(mut argv: Vec<OsString>) -> HelloFace {
 
 /// Runs a session over this process's stdin and stdout; answers the exit code.
 pub(crate) fn run(face: HelloFace, how: How) -> Result<i32, AttachError> {
-    let mut attachment =
-        Attachment::open(face, how).map_err(|error| alone::instead_of(how, error))?;
+    let mut attachment = Attachment::open(face, how, ACKNOWLEDGEMENT_TIMEOUT)
+        .map_err(|error| alone::instead_of(how, error))?;
     let (Ok(input), Ok(output)) = (attachment.input.try_clone(), attachment.output.try_clone())
     else {
         return Err(AttachError::Lost);

@@ -13,13 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::sys::stat::{Mode, SFlag, fstat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use thiserror::Error;
 
 use super::Places;
-use crate::defaults::SOCKET_PROTOCOL;
+use crate::defaults::{ACKNOWLEDGEMENT_TIMEOUT, SOCKET_PROTOCOL};
 
 /// The longest path that a socket address holds.
 const LONGEST_SOCKET_PATH: usize = 107;
@@ -98,9 +100,10 @@ impl RuntimeFolder {
             .map_err(|source| self.failed("binding", &socket_name(), source))
     }
 
-    /// Connects to the daemon, `None` when there is none.
+    /// Connects to the daemon, `None` when there is none. Waits for at most [`ACKNOWLEDGEMENT_TIMEOUT`]: a daemon that
+    /// hangs takes nobody from its full queue.
     pub(crate) fn connect(&self) -> Result<Option<UnixStream>, FolderError> {
-        match UnixStream::connect(self.address()) {
+        match connect_within(&self.address(), ACKNOWLEDGEMENT_TIMEOUT) {
             Ok(stream) => Ok(Some(stream)),
             Err(error)
                 if matches!(
@@ -121,7 +124,7 @@ impl RuntimeFolder {
             socket_name().as_str(),
             UnlinkatFlags::NoRemoveDir,
         ) {
-            Ok(()) | Err(nix::errno::Errno::ENOENT) => Ok(()),
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
             Err(error) => Err(self.failed("removing", &socket_name(), error.into())),
         }
     }
@@ -213,7 +216,7 @@ impl RuntimeFolder {
             Mode::empty(),
         )
         .map_err(|error| match error {
-            nix::errno::Errno::ELOOP | nix::errno::Errno::ENOTDIR => {
+            Errno::ELOOP | Errno::ENOTDIR => {
                 refuse("it is not a folder, or a link to one".to_owned())
             }
             error => FolderError::Io {
@@ -252,6 +255,27 @@ impl RuntimeFolder {
             source,
         }
     }
+}
+
+fn connect_within(address: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let socket = socket(
+        AddressFamily::Unix,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    let stream = UnixStream::from(socket);
+    // The time for sending is the time for connecting too.
+    stream.set_write_timeout(Some(patience))?;
+    let address = UnixAddr::new(address)?;
+    loop {
+        match connect(stream.as_raw_fd(), &address) {
+            Err(Errno::EINTR) => {}
+            outcome => break outcome?,
+        }
+    }
+    stream.set_write_timeout(None)?;
+    Ok(stream)
 }
 
 fn socket_name() -> String {
