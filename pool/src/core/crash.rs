@@ -33,8 +33,18 @@ impl Core {
             return;
         };
         instance.end.exited = true;
-        instance.last_exit = Some(report.outcome.clone());
-        let ended = format!("{} ended with {}", instance.server, report.outcome);
+        let outcome = match instance.end.ordered {
+            // The signal is our own.
+            Some(ordered) if matches!(report.outcome.as_str(), "signal 9" | "signal 15") => {
+                ordered.to_owned()
+            }
+            _ => format!("ended with {}", report.outcome),
+        };
+        let ended = format!("{} {outcome}", instance.server);
+        instance.last_exit = Some(match instance.end.ordered {
+            Some(_) => outcome,
+            None => report.outcome.clone(),
+        });
         // What a program that is no language server has to say may stand on either stream.
         let printed = instance.printed.take().unwrap_or_default();
         let said = format!("{printed}\n{}", report.stderr);
@@ -44,7 +54,7 @@ impl Core {
                 let text = quoting(&format!("{ended} before it answered initialize"), &said);
                 self.start_lost(target, Failure::lasting("LSP_START_FAILED", &text), 1, out);
             }
-            Phase::Ready => self.crashed(target, &quoting(&ended, &report.stderr), out),
+            Phase::Ready => self.crashed(target, &quoting(&ended, &said), out),
             // Its loss is known already.
             Phase::Restarting | Phase::Terminating => {}
         }

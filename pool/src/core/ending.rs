@@ -32,9 +32,8 @@ impl Core {
                         Phase::Starting | Phase::Initializing | Phase::Ready
                     )
                 {
-                    let text = format!("{} closed its output: {reason}", instance.server);
-                    tracing::debug!(instance = %target, text, "a server's output ended");
-                    self.output_ended(target, &text, out);
+                    tracing::debug!(instance = %target, reason, "a server's output ended");
+                    self.output_ended(target, reason, out);
                 }
             }
         }
@@ -347,8 +346,11 @@ impl Core {
             return;
         };
         // The exit follows within moments and knows more; the startup time bounds the wait for it.
-        if instance.ever_ready() {
-            instance.last_exit = Some(text.to_owned());
+        if reason == END_OF_INPUT {
+            instance.end.ordered = Some("closed its output");
+        } else {
+            instance.end.ordered = Some("was ended since its output cannot be read");
+            instance.printed = Some(reason.to_owned());
         }
         out.push(Effect::Terminate {
             instance: target,

@@ -133,6 +133,8 @@ pub(super) struct Diagnostics {
 /// Where the present process stands on its way out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProcessEnd {
+    /// Set when its end was ordered because its output can serve nobody: what is said in place of the signal.
+    pub(super) ordered: Option<&'static str>,
     /// Whether the process is known to have ended.
     pub(super) exited: bool,
     /// Whether its process tree is proved gone.
@@ -247,7 +249,7 @@ pub(super) struct Instance {
     pub(super) crashes: VecDeque<Tick>,
     pub(super) restarts: u64,
     pub(super) last_exit: Option<String>,
-    /// What it printed outside of any message before it was in service.
+    /// What it printed outside of any message before it was in service, or why its output cannot be read on.
     pub(super) printed: Option<String>,
     /// The last settings pushed by a client: digest and message.
     pub(super) configuration: Option<(u128, Message)>,

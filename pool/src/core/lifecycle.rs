@@ -144,6 +144,8 @@ impl Core {
         });
         let first = !instance.ever_ready();
         instance.phase = Phase::Ready;
+        // It says nothing of a later end.
+        instance.printed = None;
         let facts = match &instance.facts {
             // Clients keep the result that they were given.
             Some(known) if !first => known.clone(),
