@@ -215,9 +215,10 @@ pub enum Effect {
         /// The answer.
         result: FinishOutcome,
     },
-    /// All instances are gone after a shutdown; what failed on the way.
+    /// After a shutdown all instances are gone, but for those whose processes could not be ended; a further shutdown
+    /// tries these again.
     ShutdownDone {
-        /// One text per failure.
+        /// One text for each instance that is left.
         failures: Vec<String>,
     },
 }

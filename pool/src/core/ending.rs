@@ -8,7 +8,10 @@ use super::client::Phase as ClientPhase;
 use super::effect::Effect;
 use super::failure::Failure;
 use super::ids::{ClientId, Generation, InstanceId, InstanceTimer, Link, Timer};
-use super::instance::{Ask, Pending, Phase, Requester};
+use super::instance::{Ask, Instance, Pending, Phase, Requester};
+
+/// What the reason of a closed link says when nothing was wrong.
+const END_OF_INPUT: &str = "end of input";
 
 /// The exit code of a face that lost its daemon.
 pub(super) const LOST: i32 = 70;
@@ -111,6 +114,13 @@ impl Core {
                 self.tell_exit(target, out);
             }
             Phase::Starting | Phase::Restarting => self.terminate(target, out),
+            // An end that failed is tried again.
+            Phase::Terminating if instance.end_failure.take().is_some() => {
+                out.push(Effect::Terminate {
+                    instance: target,
+                    generation: instance.generation,
+                });
+            }
             Phase::ShuttingDown | Phase::Exiting | Phase::Terminating => {}
         }
     }
@@ -215,6 +225,7 @@ impl Core {
             return;
         }
         instance.phase = Phase::Terminating;
+        instance.end_failure = None;
         for kind in [
             InstanceTimer::Ending,
             InstanceTimer::Startup,
@@ -248,15 +259,21 @@ impl Core {
             return;
         };
         match result {
-            Ok(()) => instance.end.gone = true,
+            Ok(()) => {
+                instance.end.gone = true;
+                instance.end_failure = None;
+            }
             Err(text) => {
                 let text = format!(
                     "the processes of {} could not be ended: {text}",
                     instance.server
                 );
                 tracing::error!(instance = %target, text);
-                self.failures.push(text.clone());
-                if instance.phase == Phase::Restarting {
+                instance.end_failure = Some(text.clone());
+                if instance.phase == Phase::Terminating {
+                    return self.shutdown_if_empty(out);
+                }
+                if instance.admits() {
                     // Two processes of one server would write over each other.
                     let failure = Failure::lasting("LSP_CRASHED", &text);
                     return self.start_failed(target, failure, 1, out);
@@ -331,17 +348,21 @@ impl Core {
         if left { 0 } else { LOST }
     }
 
-    /// Reports the end once everything is gone and every connection has got its last message.
+    /// Reports the end once everything is gone or failed to go, and every connection has got its last message. What
+    /// failed stays, so that the next shutdown tries it again and reports what came of that.
     pub(super) fn shutdown_if_empty(&mut self, out: &mut Vec<Effect>) {
-        if self.shutdown_asked && self.instances.is_empty() && self.clients.is_empty() {
+        if !self.shutdown_asked || !self.clients.is_empty() {
+            return;
+        }
+        let failed = self.instances.values().map(Instance::failed_end);
+        let failures: Option<Vec<String>> = failed.map(|text| text.map(str::to_owned)).collect();
+        if let Some(failures) = failures {
             self.shutdown_asked = false;
-            out.push(Effect::ShutdownDone {
-                failures: std::mem::take(&mut self.failures),
-            });
+            out.push(Effect::ShutdownDone { failures });
         }
     }
 
-    fn output_ended(&mut self, target: InstanceId, text: &str, out: &mut Vec<Effect>) {
+    fn output_ended(&mut self, target: InstanceId, reason: &str, out: &mut Vec<Effect>) {
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };

@@ -257,6 +257,8 @@ pub(super) struct Instance {
     pub(super) pid: Option<u32>,
     /// Where the present process stands on its way out.
     pub(super) end: ProcessEnd,
+    /// Why its process tree could not be ended, until that is tried again.
+    pub(super) end_failure: Option<String>,
 }
 
 /// The id of the pool's `initialize` at every server.
@@ -318,6 +320,7 @@ impl Instance {
             started_at: now,
             pid: None,
             end: ProcessEnd::default(),
+            end_failure: None,
         }
     }
 
@@ -357,6 +360,13 @@ impl Instance {
             self.phase,
             Phase::Starting | Phase::Restarting | Phase::Terminating
         )
+    }
+
+    /// Why it is still here although its end was tried, when it is.
+    pub(super) fn failed_end(&self) -> Option<&str> {
+        self.end_failure
+            .as_deref()
+            .filter(|_| self.phase == Phase::Terminating)
     }
 
     /// Whether nobody uses it.

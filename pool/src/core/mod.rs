@@ -80,7 +80,6 @@ pub struct Core {
     shutdown_asked: bool,
     late_answers: u64,
     asked_again: u64,
-    failures: Vec<String>,
     #[cfg(debug_assertions)]
     unchecked_events: usize,
 }
@@ -128,7 +127,6 @@ impl Core {
             shutdown_asked: false,
             late_answers: 0,
             asked_again: 0,
-            failures: Vec::new(),
             #[cfg(debug_assertions)]
             unchecked_events: 0,
         }

@@ -48,6 +48,8 @@ pub struct InstanceStatus {
     pub restarts: u64,
     /// How the previous process ended.
     pub last_exit: Option<String>,
+    /// Why its processes could not be ended, when that was tried; a stop or a shutdown tries again.
+    pub end_failure: Option<String>,
     /// The connections that use it.
     pub clients: Vec<String>,
     /// Queries that use it.
@@ -148,6 +150,7 @@ impl Core {
             uptime_ms: self.now.since(instance.started_at),
             restarts: instance.restarts,
             last_exit: instance.last_exit.clone(),
+            end_failure: instance.end_failure.clone(),
             clients: instance.clients.iter().map(ToString::to_string).collect(),
             queries: instance.queries.len(),
             documents: instance.documents.len(),

@@ -98,7 +98,7 @@ fn given_a_tree_that_cannot_be_ended_after_a_crash_then_the_instance_is_given_up
     assert_eq!(state(&rig), "gone");
     rig.hold.terminate = false;
     rig.handle(Event::Shutdown);
-    assert!(rig.shutdowns[0][0].contains("stuck"));
+    assert!(rig.shutdowns[0].is_empty(), "the second try succeeded");
     rig.check_credit();
 }
 
@@ -411,8 +411,70 @@ fn given_a_shutdown_that_failed_then_its_report_names_the_failure_and_it_can_be_
         result: Err("stuck".to_owned()),
     });
     assert!(rig.shutdowns[0][0].contains("stuck"));
+    let status = rig.core.status();
+    assert_eq!(status.instances[0].state, "ending");
+    assert!(
+        status.instances[0]
+            .end_failure
+            .as_ref()
+            .unwrap()
+            .contains("stuck")
+    );
+    rig.fake((instance, generation)).terminated = false;
     rig.handle(Event::Shutdown);
-    assert_eq!(rig.shutdowns.len(), 2);
+    assert!(rig.fake((instance, generation)).terminated, "tried again");
+    assert_eq!(rig.shutdowns.len(), 1, "and waited for");
+    rig.handle(Event::Terminated {
+        instance,
+        generation,
+        result: Ok(()),
+    });
+    assert!(rig.shutdowns[1].is_empty());
+    assert!(rig.core.is_empty());
+}
+
+#[test]
+fn given_a_stop_whose_end_failed_then_the_next_stop_tries_again_and_no_later_shutdown_reports_it() {
+    let mut rig = Rig::new();
+    rig.attach("{}");
+    rig.hold.terminate = true;
+    let (instance, generation) = rig.server();
+    rig.handle(Event::Stop { instance });
+    rig.advance(3_000);
+    let stuck = Event::Terminated {
+        instance,
+        generation,
+        result: Err("stuck".to_owned()),
+    };
+    rig.handle(stuck);
+    rig.attach("{}");
+    assert_eq!(rig.spawns, 2, "it serves nobody");
+    rig.hold.terminate = false;
+    rig.handle(Event::Stop { instance });
+    assert_eq!(rig.core.status().instances.len(), 1);
+    rig.end();
+}
+
+#[test]
+fn given_output_that_is_no_protocol_then_the_error_quotes_it_and_names_no_signal() {
+    let mut rig = Rig::new();
+    rig.hold.initialize = true;
+    let client = rig.client("clangd");
+    rig.initialize(client, "{}");
+    let (instance, generation) = rig.server();
+    rig.handle(Event::LinkClosed {
+        link: Link::Server(instance, generation),
+        reason: r#"no header within the first 65537 bytes of output, which begins "Welcome""#
+            .to_owned(),
+    });
+    let error = rig.answer(client, &json!("init"))["error"].clone();
+    let text = error["message"].as_str().unwrap();
+    assert!(
+        text.contains("Welcome") && !text.contains("signal"),
+        "{text}"
+    );
+    assert_eq!(error["data"]["code"], "LSP_START_FAILED");
+    rig.end();
 }
 
 #[test]
