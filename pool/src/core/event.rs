@@ -124,6 +124,22 @@ pub enum JobOutcome {
     Reread(RereadOutcome),
     /// Of `Job::Finish`.
     Finished(FinishOutcome),
+    /// Of any job that came to no outcome in its time; what happened, for people.
+    Failed(String),
+}
+
+impl JobOutcome {
+    /// The name of its kind, for the log: what it holds may be a document's text.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Launch(_) => "launch",
+            Self::Composed(_) => "composed",
+            Self::Prepared(_) => "prepared",
+            Self::Reread(_) => "reread",
+            Self::Finished(_) => "finished",
+            Self::Failed(_) => "failed",
+        }
+    }
 }
 
 /// One thing that happened.

@@ -61,7 +61,8 @@ pub(crate) use outbox::WINDOW_MESSAGES;
 pub use status::{ClientStatus, InstanceStatus, PoolStatus};
 
 use client::Client;
-use instance::Instance;
+use failure::Failure;
+use instance::{Instance, Phase};
 use query::Query;
 
 /// All that the pool knows and decides. See the module for its rules.
@@ -231,8 +232,45 @@ impl Core {
             (JobOwner::Finish(ticket), JobOutcome::Finished(result)) => {
                 self.query_finished(ticket, result, out);
             }
+            (owner, JobOutcome::Failed(text)) => self.job_failed(owner, &text, out),
             (owner, outcome) => {
-                tracing::error!(?owner, ?outcome, "a job came back as another kind of job");
+                let outcome = outcome.kind();
+                tracing::error!(?owner, outcome, "a job came back as another kind of job");
+                self.job_failed(owner, "it came to an outcome of another kind", out);
+            }
+        }
+    }
+
+    /// A job without an outcome: whoever waits for it is told, and a place that nothing can fill ends its link, since
+    /// nothing behind it would ever be written.
+    fn job_failed(&mut self, owner: JobOwner, text: &str, out: &mut Vec<Effect>) {
+        tracing::warn!(?owner, text, "a job failed");
+        match owner {
+            JobOwner::Launch(client) => {
+                let refusal = LaunchRefusal {
+                    exit_code: 1,
+                    text: format!("lspool: the server's program could not be looked up: {text}"),
+                };
+                self.launch_resolved(client, Err(refusal), out);
+            }
+            JobOwner::Prepare(ticket) | JobOwner::Reread(ticket) | JobOwner::Finish(ticket) => {
+                let text = format!("the files of the question could not be read: {text}");
+                let failure = Failure {
+                    code: "WORLD_UNAVAILABLE",
+                    retryable: true,
+                    text: &text,
+                };
+                self.fail_query(ticket, failure, out);
+            }
+            JobOwner::Lower(client) => self.drop_client(client, out),
+            JobOwner::Compose(target, generation) => {
+                let is_in_service = self.instances.get(&target).is_some_and(|instance| {
+                    instance.generation == generation && instance.phase == Phase::Ready
+                });
+                if is_in_service {
+                    let text = format!("a message for the server could not be composed: {text}");
+                    self.crashed(target, &text, out);
+                }
             }
         }
     }

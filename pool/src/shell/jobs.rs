@@ -2,8 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lspool_world::World;
+use tokio::task::JoinSet;
 
 use crate::core::{
     Job, JobOutcome, LaunchOutcome, LaunchRefusal, RereadDocument, compose, compose_plainly,
@@ -22,12 +24,56 @@ pub(super) struct JobContext {
     pub(super) installs: Vec<std::path::PathBuf>,
 }
 
+/// How long a job that looks up or reads a few files may take, a file system that hangs included.
+const FILES: Duration = Duration::from_secs(30);
+/// How long the preparation of a query may take, which looks at folders and candidates.
+const PREPARE: Duration = Duration::from_secs(60);
+
+/// The time that a job has; `None` for one that only computes.
+pub(super) fn deadline(work: &Job) -> Option<Duration> {
+    match work {
+        Job::Launch { .. } | Job::Reread { .. } | Job::Finish { .. } => Some(FILES),
+        Job::Prepare { .. } => Some(PREPARE),
+        Job::Lower { .. } | Job::Open { .. } | Job::Change { .. } => None,
+    }
+}
+
+/// Waits for a job, which has an outcome whatever becomes of it: at its deadline it is given up, and one that panics
+/// takes nobody along.
+pub(super) async fn bounded(
+    deadline: Option<Duration>,
+    work: impl Future<Output = JobOutcome> + Send + 'static,
+) -> JobOutcome {
+    // A set ends its task when it is dropped.
+    let mut task = JoinSet::new();
+    task.spawn(work);
+    let joined = match deadline {
+        Some(deadline) => match tokio::time::timeout(deadline, task.join_next()).await {
+            Ok(joined) => joined,
+            Err(_) => {
+                let seconds = deadline.as_secs();
+                return JobOutcome::Failed(format!("no answer within {seconds} s"));
+            }
+        },
+        None => task.join_next().await,
+    };
+    match joined {
+        Some(Ok(outcome)) => outcome,
+        Some(Err(error)) => {
+            tracing::error!(%error, "a job did not come to its end");
+            JobOutcome::Failed("lspool failed at it; its log says more".to_owned())
+        }
+        None => JobOutcome::Failed("lspool lost it".to_owned()),
+    }
+}
+
 /// Does one job. `client` is the connection that it is for, where it is for one.
 pub(super) async fn run(
     context: JobContext,
     client: Option<Arc<ClientContext>>,
     work: Job,
-) -> Option<JobOutcome> {
+) -> JobOutcome {
+    let is_gone = || JobOutcome::Failed("the connection is gone".to_owned());
     match work {
         Job::Launch {
             argv,
@@ -36,18 +82,18 @@ pub(super) async fn run(
             identity_environment,
             ..
         } => {
-            let client = client?;
-            Some(JobOutcome::Launch(
-                launch(
-                    &context.world,
-                    &client,
-                    argv,
-                    options_digest,
-                    folder,
-                    &identity_environment,
-                )
-                .await,
-            ))
+            let Some(client) = client else {
+                return is_gone();
+            };
+            let launched = launch(
+                &context.world,
+                &client,
+                argv,
+                options_digest,
+                folder,
+                &identity_environment,
+            );
+            JobOutcome::Launch(launched.await)
         }
         Job::Lower { .. } | Job::Open { .. } | Job::Change { .. } => composed(work).await,
         Job::Prepare {
@@ -58,7 +104,9 @@ pub(super) async fn run(
             running,
             ..
         } => {
-            let client = client?;
+            let Some(client) = client else {
+                return is_gone();
+            };
             let query_context = QueryContext {
                 cwd: client.cwd.clone(),
                 environment: client.environment.clone(),
@@ -76,20 +124,20 @@ pub(super) async fn run(
                 &running,
             );
             let prepared = prepared.await.map(Arc::new).map_err(Box::new);
-            Some(JobOutcome::Prepared(prepared))
+            JobOutcome::Prepared(prepared)
         }
-        Job::Reread { documents, limit } => Some(JobOutcome::Reread(
-            reread(&context.world, documents, limit).await,
-        )),
+        Job::Reread { documents, limit } => {
+            JobOutcome::Reread(reread(&context.world, documents, limit).await)
+        }
         Job::Finish { input, .. } => {
             let result = query::finish(&context.world, &input).await;
-            Some(JobOutcome::Finished(result.map(Arc::new).map_err(Box::new)))
+            JobOutcome::Finished(result.map(Arc::new).map_err(Box::new))
         }
     }
 }
 
 /// Composes beside the runtime's own threads. The core holds a place for the message, so there is always one.
-async fn composed(work: Job) -> Option<JobOutcome> {
+async fn composed(work: Job) -> JobOutcome {
     let work = Arc::new(work);
     let shared = work.clone();
     let message = match tokio::task::spawn_blocking(move || compose(&shared)).await {
@@ -99,7 +147,10 @@ async fn composed(work: Job) -> Option<JobOutcome> {
             compose_plainly(&work)
         }
     };
-    message.map(JobOutcome::Composed)
+    match message {
+        Some(message) => JobOutcome::Composed(message),
+        None => JobOutcome::Failed("it composes no message".to_owned()),
+    }
 }
 
 async fn launch(
@@ -173,4 +224,25 @@ async fn reread(
         }
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn given_a_job_that_panics_then_whoever_waits_is_told() {
+        let outcome = bounded(None, async { panic!("a mistake") }).await;
+
+        assert!(matches!(outcome, JobOutcome::Failed(_)), "{outcome:?}");
+    }
+
+    #[tokio::test]
+    async fn given_a_job_that_hangs_when_its_time_is_over_then_whoever_waits_is_told() {
+        let hung = std::future::pending::<JobOutcome>();
+
+        let outcome = bounded(Some(Duration::from_millis(1)), hung).await;
+
+        assert!(matches!(outcome, JobOutcome::Failed(_)), "{outcome:?}");
+    }
 }

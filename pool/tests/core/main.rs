@@ -5,6 +5,7 @@
 mod documents;
 mod ending;
 mod handshake;
+mod jobs;
 mod pressure;
 mod property;
 mod queries;

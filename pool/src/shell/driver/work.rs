@@ -32,13 +32,14 @@ impl Driver {
         let cancel = CancellationToken::new();
         self.jobs.insert(job, cancel.clone());
         let (context, inputs) = (self.context.clone(), self.inputs());
+        let deadline = jobs::deadline(&work);
+        let work = self
+            .tasks
+            .track_future(async move { jobs::run(context, client, work).await });
         self.tasks.spawn(async move {
             let outcome = tokio::select! {
                 () = cancel.cancelled() => return,
-                outcome = jobs::run(context, client, work) => outcome,
-            };
-            let Some(outcome) = outcome else {
-                return tracing::debug!(%job, "a job was for a connection that is gone");
+                outcome = jobs::bounded(deadline, work) => outcome,
             };
             // The driver is gone only when the pool is.
             let _ = inputs

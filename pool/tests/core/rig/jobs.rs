@@ -38,6 +38,13 @@ impl Rig {
         self.handle(event);
     }
 
+    /// Lets the oldest held job come to no outcome.
+    pub(crate) fn fail_job(&mut self) {
+        let (job, _) = self.jobs.pop_first().unwrap();
+        let outcome = JobOutcome::Failed("no answer within 30 s".to_owned());
+        self.handle(Event::JobDone { job, outcome });
+    }
+
     /// Lets all held jobs come back, oldest first.
     pub(crate) fn finish_jobs(&mut self) {
         while let Some(job) = self.jobs.keys().next().copied() {
