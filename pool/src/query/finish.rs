@@ -13,8 +13,8 @@ use lspool_normalize::locations::{
 };
 use lspool_normalize::{
     ContextLine, Encoding, Envelope, HoverContent, LineIndex, Location, LspCode, Operation, Place,
-    Progress, QueryRequest, QueryResult, Range, Readiness, Reason, RpcError, TextSource,
-    TextVersion, UriKey, WireUri,
+    Progress, QueryRequest, QueryResult, Range, Readiness, RpcError, TextSource, TextVersion,
+    UriKey, WireUri,
 };
 use lspool_world::World;
 use serde_json::json;
@@ -24,6 +24,9 @@ use super::Prepared;
 use super::files::{Content, Files, context_lines};
 use super::generated::has_generated_marker;
 use super::judge::{Evidence, judge};
+
+/// The unit of every server's columns: no client, and so no server, is offered another one.
+const SERVER_UNIT: Encoding = Encoding::Utf16;
 
 /// All that is known when a server has answered a query.
 #[derive(Clone, Debug)]
@@ -36,8 +39,6 @@ pub struct FinishInput {
     pub open_texts: BTreeMap<UriKey, Arc<str>>,
     /// The server's name, as in `envelope.servers`.
     pub server: String,
-    /// The unit of the server's columns.
-    pub encoding: Encoding,
     /// The `result` of the server's answer as it was sent; empty where it had none.
     pub result: String,
     /// For references: the `result` of a definition request at the same position, from which the declaration is told.
@@ -46,8 +47,6 @@ pub struct FinishInput {
     pub readiness: Readiness,
     /// Whether the server still reported indexing when it answered.
     pub indexing: bool,
-    /// Why the answer is partial, where the core found that by itself.
-    pub known_reason: Option<Reason>,
     /// The server's progress as last reported.
     pub progress: Option<Progress>,
     /// Milliseconds that the query waited for the server to be ready.
@@ -86,11 +85,9 @@ fn finish_hover(input: &FinishInput) -> Result<QueryResult, RpcError> {
     let hover = answer.map(|answer| {
         let index = LineIndex::new(input.asked_text());
         // A range outside of the text says nothing; the words are as good without it.
-        let range = answer.range.and_then(|range| {
-            index
-                .convert_range(range, input.encoding, input.unit())
-                .ok()
-        });
+        let range = answer
+            .range
+            .and_then(|range| index.convert_range(range, SERVER_UNIT, input.unit()).ok());
         HoverContent {
             contents: answer.contents,
             range,
@@ -277,13 +274,10 @@ impl<'a> PlaceReader<'a> {
             self.require_same_unit(place)?;
             return Ok(Some(location));
         };
-        if index
-            .offset(place.range.start, self.input.encoding)
-            .is_err()
-        {
+        if index.offset(place.range.start, SERVER_UNIT).is_err() {
             return Ok(None);
         }
-        let (from, to) = (self.input.encoding, self.input.unit());
+        let (from, to) = (SERVER_UNIT, self.input.unit());
         location.range = index.convert_range_clamped(place.range, from, to);
         location.full_range = place
             .full_range
@@ -310,7 +304,7 @@ impl<'a> PlaceReader<'a> {
             .iter()
             .flatten()
             .all(|range| range.start.character == 0 && range.end.character == 0);
-        if self.input.encoding == self.input.unit() || at_line_starts {
+        if SERVER_UNIT == self.input.unit() || at_line_starts {
             return Ok(());
         }
         let (server, uri) = (&self.input.server, &place.uri);
@@ -347,7 +341,6 @@ impl FinishInput {
         let judged = judge(Evidence {
             operation: self.request.operation,
             readiness: self.readiness,
-            known: self.known_reason,
             indexing: self.indexing,
             truncated: counts.cursor.is_some(),
             is_empty,

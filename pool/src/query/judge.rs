@@ -16,8 +16,6 @@ pub struct Judged {
 pub(super) struct Evidence {
     pub(super) operation: Operation,
     pub(super) readiness: Readiness,
-    /// A reason that the pipeline found by itself.
-    pub(super) known: Option<Reason>,
     /// Whether the server said that it indexes while it answered.
     pub(super) indexing: bool,
     pub(super) truncated: bool,
@@ -32,7 +30,7 @@ pub(super) struct Evidence {
 pub(super) fn judge(evidence: Evidence) -> Judged {
     let (completeness, reason) = Completeness::judge(
         evidence.readiness,
-        evidence.known,
+        None,
         evidence.indexing,
         evidence.truncated,
     );
@@ -61,7 +59,6 @@ mod tests {
         let judged = judge(Evidence {
             operation,
             readiness,
-            known: None,
             indexing: false,
             truncated: false,
             is_empty,
@@ -117,7 +114,6 @@ mod tests {
             let evidence = Evidence {
                 operation,
                 readiness: Readiness::Timeout,
-                known: None,
                 indexing: true,
                 truncated: false,
                 is_empty: false,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lspool_normalize::{Encoding, LspCode, QueryResult, Readiness, RpcError, UriKey};
+use lspool_normalize::{LspCode, QueryResult, Readiness, RpcError, UriKey};
 
 use super::Stage;
 use crate::core::crash::RESTARTED;
@@ -54,10 +54,8 @@ impl Core {
             request: query.request.clone(),
             prepared,
             open_texts,
-            encoding: Encoding::Utf16,
             result,
             definition_result,
-            known_reason: None,
             server,
             readiness,
             indexing: readiness != Readiness::Signal && (query.indexing || still_indexing),

@@ -55,12 +55,10 @@ impl Project {
             prepared: Arc::new(prepared),
             open_texts: BTreeMap::new(),
             server: "rust-analyzer".into(),
-            encoding: Encoding::Utf16,
             result: result.to_string(),
             definition_result: None,
             readiness: Readiness::Signal,
             indexing: false,
-            known_reason: None,
             progress: None,
             waited_ms: 7,
             notes: vec!["asked again 2 times".into()],
@@ -239,36 +237,31 @@ async fn a_file_that_cannot_be_read_keeps_its_place_without_text() {
     }
     assert_eq!(locations(&result)[1].path, "jdt://contents/rt.jar");
 
-    input.encoding = Encoding::Utf8;
+    let mut request = project.request(Operation::GoToDefinition);
+    request.columns = Some(Encoding::Utf8);
+    input.request = Arc::new(request);
     let error = project.finish(&input).await.unwrap_err();
     assert_eq!(error.stable_code(), Some("LSP_ENCODING"));
 }
 
 #[tokio::test]
-async fn columns_are_told_in_the_callers_unit_whatever_the_server_counts_in() {
+async fn columns_are_told_in_the_callers_unit() {
     let project = Project::new();
-    for (server, at_server) in [
+    for (caller, at_caller) in [
         (Encoding::Utf8, 12),
         (Encoding::Utf16, 10),
         (Encoding::Codepoint, 9),
     ] {
-        for (caller, at_caller) in [
-            (Encoding::Utf8, 12),
-            (Encoding::Utf16, 10),
-            (Encoding::Codepoint, 9),
-        ] {
-            let mut request = project.request(Operation::GoToDefinition);
-            request.columns = Some(caller);
-            let answer = project.place("work/p/src/main.rs", 2, at_server, at_server + 4);
-            let mut input = project.input(request, &answer).await;
-            input.encoding = server;
-            let result = project.finish(&input).await.unwrap();
-            let told = locations(&result)[0].range;
-            assert_eq!(
-                (told.start, told.end),
-                (Position::new(2, at_caller), Position::new(2, at_caller + 4))
-            );
-        }
+        let mut request = project.request(Operation::GoToDefinition);
+        request.columns = Some(caller);
+        let answer = project.place("work/p/src/main.rs", 2, 10, 14);
+        let input = project.input(request, &answer).await;
+        let result = project.finish(&input).await.unwrap();
+        let told = locations(&result)[0].range;
+        assert_eq!(
+            (told.start, told.end),
+            (Position::new(2, at_caller), Position::new(2, at_caller + 4))
+        );
     }
 }
 
