@@ -252,8 +252,11 @@ impl Backend for ConnectionBackend {
 async fn end_instance(pool: &Pool, instance: &InstanceStatus) -> Result<(), RpcError> {
     let number = instance.id.trim_start_matches('i').parse();
     pool.stop(number.map(InstanceId).map_err(|_| disposed())?)
-        .await;
-    Ok(())
+        .await
+        .map_err(|error| {
+            let message = format!("{} could not be ended: {error}", instance.id);
+            RpcError::failed("INSTANCE_NOT_ENDED", true, message, None)
+        })
 }
 
 /// The resident memory of each instance's tree, in their order.

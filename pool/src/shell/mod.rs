@@ -248,17 +248,19 @@ impl Pool {
 
     /// Ends one instance and answers when it is gone; for one that does not exist, at once. Dropping the future ends it
     /// all the same.
-    pub async fn stop(&self, instance: InstanceId) {
+    ///
+    /// # Errors
+    /// Why its processes could not be ended. The instance stays, and another call tries again.
+    pub async fn stop(&self, instance: InstanceId) -> Result<(), PoolError> {
         let (reply, gone) = oneshot::channel();
         // A pool that is gone has stopped it already.
-        if self
-            .inputs
-            .send(Input::Stop { instance, reply })
-            .await
-            .is_ok()
-        {
-            // Its sender is dropped at the end.
-            let _ = gone.await;
+        let _ = self.inputs.send(Input::Stop { instance, reply }).await;
+        match gone.await {
+            Ok(failure) => Err(PoolError {
+                failures: vec![failure],
+            }),
+            // The sender is dropped at the end.
+            Err(_) => Ok(()),
         }
     }
 

@@ -60,7 +60,7 @@ pub(super) enum Input {
     },
     Stop {
         instance: InstanceId,
-        reply: oneshot::Sender<()>,
+        reply: oneshot::Sender<String>,
     },
     Status(oneshot::Sender<PoolStatus>),
     Recording(oneshot::Sender<Vec<Step>>),
@@ -111,8 +111,8 @@ pub(super) struct Driver {
     jobs: BTreeMap<JobId, CancellationToken>,
     calls: BTreeMap<CallId, CancellationToken>,
     queries: BTreeMap<QueryTicket, oneshot::Sender<QueryOutcome>>,
-    /// Who waits for the end of an instance.
-    stops: BTreeMap<InstanceId, Vec<oneshot::Sender<()>>>,
+    /// Who waits for the end of an instance: told a failure, else nothing.
+    stops: BTreeMap<InstanceId, Vec<oneshot::Sender<String>>>,
     shutdowns: Vec<oneshot::Sender<Vec<String>>>,
     /// Whether a shutdown found everything gone.
     has_ended: bool,
@@ -250,6 +250,12 @@ impl Driver {
                     && let Some(server) = self.servers.remove(&(instance, generation))
                 {
                     server.link.cancel.cancel();
+                }
+                if let Err(text) = &result {
+                    for reply in self.stops.remove(&instance).unwrap_or_default() {
+                        // Whoever asked may have gone.
+                        let _ = reply.send(text.clone());
+                    }
                 }
                 self.handle(Event::Terminated {
                     instance,

@@ -9,8 +9,8 @@ use crate::core::{CallId, ClientId, Event, InstanceId, Job, JobId};
 use crate::shell::{MethodCall, jobs};
 
 impl Driver {
-    /// Ends an instance; `reply` is dropped once it is gone.
-    pub(super) fn stop(&mut self, instance: InstanceId, reply: oneshot::Sender<()>) {
+    /// Ends an instance; `reply` is dropped once it is gone, or told why it is not.
+    pub(super) fn stop(&mut self, instance: InstanceId, reply: oneshot::Sender<String>) {
         let id = instance.to_string();
         // The core forgets an instance once only, so one that it does not know would be waited for without end.
         if self.core.status().instances.iter().any(|it| it.id == id) {
