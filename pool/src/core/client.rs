@@ -54,6 +54,15 @@ pub(super) enum Phase {
     Closing,
 }
 
+/// A client's last word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Farewell {
+    /// `exit`: nothing more will be asked, and the peer is to end soon.
+    Exit,
+    /// The end of its input, behind which a script may read on for what it asked.
+    EndOfInput,
+}
+
 /// A document that a client holds open.
 #[derive(Clone, Debug)]
 pub(super) struct ClientDocument {
@@ -147,8 +156,8 @@ pub(super) struct Client {
     pub(super) exit_code: i32,
     /// Whether the input side has ended.
     pub(super) input_ended: bool,
-    /// Whether it said its last word and only waits for what it is owed.
-    pub(super) leaving: bool,
+    /// Set once it said its last word and only waits for what it is owed.
+    pub(super) leaving: Option<Farewell>,
 }
 
 impl Client {
@@ -172,8 +181,13 @@ impl Client {
             activity: 0,
             exit_code: 1,
             input_ended: false,
-            leaving: false,
+            leaving: None,
         }
+    }
+
+    /// Whether it can still answer what a server asks.
+    pub(super) fn can_be_asked(&self) -> bool {
+        self.phase == Phase::Live && !self.is_leaving()
     }
 
     /// Whether something that it asked is not answered yet.
@@ -186,6 +200,10 @@ impl Client {
 
     pub(super) fn has_parked(&self) -> bool {
         !self.parked.is_empty()
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
     }
 
     pub(super) fn is_closing(&self) -> bool {

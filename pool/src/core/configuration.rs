@@ -3,7 +3,6 @@
 use crate::wire::{Message, RawId};
 
 use super::Core;
-use super::client::Phase;
 use super::effect::Effect;
 use super::event::Frame;
 use super::ids::{ClientId, InstanceId};
@@ -89,7 +88,7 @@ impl Core {
         instance.clients.iter().copied().find(|id| {
             !failed.contains(id)
                 && self.clients.get(id).is_some_and(|client| {
-                    client.phase == Phase::Live && client.announced("workspace/configuration")
+                    client.can_be_asked() && client.announced("workspace/configuration")
                 })
         })
     }

@@ -15,7 +15,7 @@ pub(super) struct Failure<'a> {
 
 impl<'a> Failure<'a> {
     /// A failure that the same request would meet again.
-    pub(super) fn lasting(code: &'a str, text: &'a str) -> Self {
+    pub(super) const fn lasting(code: &'a str, text: &'a str) -> Self {
         Self {
             code,
             retryable: false,
@@ -24,7 +24,7 @@ impl<'a> Failure<'a> {
     }
 
     /// The end of a server or of the pool.
-    pub(super) fn disposed(text: &'a str) -> Self {
+    pub(super) const fn disposed(text: &'a str) -> Self {
         Self::lasting("LSP_DISPOSED", text)
     }
 

@@ -175,9 +175,6 @@ impl Core {
         let Some(client) = self.clients.get(&id) else {
             return;
         };
-        if client.leaving {
-            return self.finish_leaving(id, out);
-        }
         let limits = &self.config.limits;
         let patience = if client.is_closing() {
             limits.stall_ms

@@ -78,6 +78,8 @@ pub enum Timer {
     QueryStep(QueryTicket),
     /// A full client that does not read.
     ClientProgress(ClientId),
+    /// A client that said its last word and is still owed answers.
+    ClientLeaving(ClientId),
 }
 
 /// The deadlines of an instance.

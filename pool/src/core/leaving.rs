@@ -5,12 +5,15 @@
 
 use crate::wire::{Kind, RawId};
 
-use super::client::Phase;
+use super::client::{Farewell, Phase};
 use super::effect::Effect;
 use super::event::Frame;
 use super::failure::Failure;
 use super::ids::{ClientId, Link, Timer};
 use super::{Core, JobOwner};
+
+/// What is told to requests that their connection does not live to see answered.
+const LEAVING: Failure<'static> = Failure::disposed("the connection is ending");
 
 impl Core {
     /// The input of a client ended, or writing to it failed. A peer that wrote its last message and closed its side
@@ -23,12 +26,17 @@ impl Core {
             return self.drop_client(id, out);
         }
         tracing::debug!(client = %id, reason, "a connection ended");
-        self.begin_leaving(id, out);
+        self.begin_leaving(id, Farewell::EndOfInput, out);
     }
 
     /// A client said its last word. What it asked before is answered first, as a server that reads in order would,
     /// for as long as the answer to a `shutdown` may take.
-    pub(super) fn begin_leaving(&mut self, id: ClientId, out: &mut Vec<Effect>) {
+    pub(super) fn begin_leaving(
+        &mut self,
+        id: ClientId,
+        farewell: Farewell,
+        out: &mut Vec<Effect>,
+    ) {
         let patience = self.config.limits.shutdown_ms;
         let now = self.now;
         let Some(client) = self.clients.get_mut(&id) else {
@@ -37,23 +45,49 @@ impl Core {
         if !client.is_owed() {
             return self.finish_leaving(id, out);
         }
-        client.leaving = true;
-        out.push(Effect::SetTimer {
-            timer: Timer::ClientProgress(id),
-            at: now.after(patience),
-        });
+        if client.leaving.is_none() {
+            client.leaving = Some(farewell);
+            out.push(Effect::SetTimer {
+                timer: Timer::ClientLeaving(id),
+                at: now.after(patience),
+            });
+            self.answer_for_the_gone(id, out);
+        }
     }
 
-    /// Closes the connection of a client that left; a `shutdown` that still waits for its turn is answered.
+    /// The time for the answers of servers is over. What lspool answers itself keeps the time that it has, for who
+    /// may still read it.
+    pub(super) fn client_leaving_timer(&mut self, id: ClientId, out: &mut Vec<Effect>) {
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let in_session = client.initialize_id.is_none();
+        match client.leaving {
+            None => {}
+            Some(Farewell::EndOfInput) if in_session => {
+                self.fail_requests_in_flight(id, LEAVING, out);
+                self.fail_parked_requests(id, LEAVING, out);
+            }
+            Some(_) => self.finish_leaving(id, out),
+        }
+    }
+
+    /// Closes the connection of a client that left: a `shutdown` that still waits for its turn is answered, and all
+    /// else that waits is refused.
     pub(super) fn finish_leaving(&mut self, id: ClientId, out: &mut Vec<Effect>) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        client.leaving = false;
+        if client.leaving.take().is_some() {
+            out.push(Effect::ClearTimer {
+                timer: Timer::ClientLeaving(id),
+            });
+        }
         let shutdown = client.parked.iter().position(is_shutdown);
         if let Some(frame) = shutdown.and_then(|at| client.parked.remove(at)) {
             self.serve(id, &frame, out);
         }
+        self.fail_all_requests(id, LEAVING, out);
         let code = self.clients.get(&id).map_or(1, |client| client.exit_code);
         self.close_client(id, code, out);
     }
@@ -65,7 +99,7 @@ impl Core {
         };
         let promised = client.phase == Phase::ShutDown || client.parked.iter().any(is_shutdown);
         if promised {
-            self.begin_leaving(id, out);
+            self.begin_leaving(id, Farewell::Exit, out);
         } else {
             self.finish_leaving(id, out);
         }
@@ -166,9 +200,9 @@ impl Core {
             self.jobs.remove(&job);
             out.push(Effect::CancelJob { job });
         }
-        out.push(Effect::ClearTimer {
-            timer: Timer::ClientProgress(id),
-        });
+        for timer in [Timer::ClientProgress(id), Timer::ClientLeaving(id)] {
+            out.push(Effect::ClearTimer { timer });
+        }
         out.push(Effect::Close {
             client: id,
             exit_code,
@@ -201,13 +235,31 @@ impl Core {
         let initialize = client.initialize_id.take();
         let waiting: Vec<RawId> = initialize
             .into_iter()
-            .chain(client.requests.keys().cloned())
             .chain(client.calls.keys().cloned())
             .collect();
         for request in waiting {
             self.answer_failure(id, &request, failure, out);
         }
+        self.abandon_calls(id, out);
+        self.fail_requests_in_flight(id, failure, out);
         self.fail_parked(id, failure, |_| false, out);
+    }
+
+    /// Answers the requests of a client that its servers have not answered, and cancels them there.
+    fn fail_requests_in_flight(
+        &mut self,
+        id: ClientId,
+        failure: Failure<'_>,
+        out: &mut Vec<Effect>,
+    ) {
+        let requests: Vec<RawId> = match self.clients.get(&id) {
+            Some(client) => client.requests.keys().cloned().collect(),
+            None => return,
+        };
+        self.disown_requests(id, out);
+        for request in requests {
+            self.answer_failure(id, &request, failure, out);
+        }
     }
 
     fn fail_parked(

@@ -281,6 +281,7 @@ impl Core {
             Timer::QueryDeadline(ticket) => self.query_deadline(ticket, out),
             Timer::QueryStep(ticket) => self.query_step(ticket, out),
             Timer::ClientProgress(client) => self.client_progress_timer(client, out),
+            Timer::ClientLeaving(client) => self.client_leaving_timer(client, out),
         }
     }
 
@@ -314,7 +315,7 @@ impl Core {
         let ids: Vec<ClientId> = self
             .clients
             .iter()
-            .filter(|(_, client)| client.has_parked() || client.leaving || client.is_closing())
+            .filter(|(_, client)| client.has_parked() || client.is_leaving() || client.is_closing())
             .map(|(id, _)| *id)
             .collect();
         for id in ids {
@@ -322,7 +323,7 @@ impl Core {
             let left = self
                 .clients
                 .get(&id)
-                .is_some_and(|client| client.leaving && !client.is_owed());
+                .is_some_and(|client| client.is_leaving() && !client.is_owed());
             if left {
                 self.finish_leaving(id, out);
             }

@@ -5,7 +5,6 @@ use crate::edge::Decoded;
 use crate::wire::{Message, RawId, quoted};
 
 use super::Core;
-use super::client::Phase;
 use super::effect::Effect;
 use super::event::Frame;
 use super::from_client::METHOD_NOT_FOUND;
@@ -136,7 +135,7 @@ impl Core {
         let able = |id: &ClientId| {
             self.clients
                 .get(id)
-                .is_some_and(|client| client.phase == Phase::Live && client.announced(method))
+                .is_some_and(|client| client.can_be_asked() && client.announced(method))
         };
         let causing = |commands_only: bool| {
             instance
