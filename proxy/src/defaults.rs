@@ -51,6 +51,9 @@ pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a face waits for the daemon's acknowledgement, and the command line for an answer that takes no server.
 pub(crate) const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a daemon that holds its lock may be without its socket before a face takes it for unreachable.
+pub(crate) const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long `lspool stop` waits for the end of a daemon that has heard of it.
 pub(crate) const END_TIMEOUT: Duration = Duration::from_mins(1);
 

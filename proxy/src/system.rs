@@ -1,5 +1,5 @@
-//! The kernel calls that have no safe wrapper: descriptors received from a peer, process descriptors and signal
-//! dispositions.
+//! The calls that have no safe wrapper: descriptors received from a peer or given to the runtime, process descriptors and
+//! signal dispositions.
 //!
 //! This is the only file of the crate with `unsafe`; each block states why it is sound. Nothing here decides anything.
 #![expect(
@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::libc;
+use tokio::io::unix::AsyncFd;
 
 /// Takes ownership of a descriptor that `recvmsg` has just installed in this process.
 ///
@@ -19,6 +20,12 @@ pub(crate) fn adopt_received(descriptor: RawFd) -> OwnedFd {
     // SAFETY: the kernel opened this descriptor for the message that was just received, so it is open and nobody else
     // in this process owns it; the caller hands over each number once.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+/// Lets the present runtime tell when a descriptor can be read. Must be called inside a runtime.
+pub(crate) fn readiness(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor is owned by the value that is registered, stays the same, and is open until it is dropped.
+    Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 
 /// Closes every descriptor from 3 upwards.

@@ -4,6 +4,7 @@
 //! It leaves when it is idle, when it is told to, and on a signal; each way is the same end ladder.
 
 mod connection;
+mod door;
 pub(crate) mod host;
 mod signals;
 pub(crate) mod streams;
@@ -28,6 +29,7 @@ use crate::guardian::sweep;
 use crate::local::folder::{FolderError, FolderLock, RuntimeFolder};
 use crate::local::{Places, log};
 use crate::{standard_streams, system};
+use door::Door;
 use host::Host;
 use signals::EndSignals;
 
@@ -105,14 +107,11 @@ fn start_and_serve(
     let settings = Settings::load(places);
     let outcome = runtime.block_on(async {
         let signals = EndSignals::listen().map_err(|error| error.to_string())?;
-        let listener = folder
-            .bind()
-            .map_err(|error| error.to_string())
-            .and_then(|listener| listen(listener).map_err(|error| error.to_string()))?;
+        let door = Door::open(&folder, lock).map_err(|error| error.to_string())?;
         let host = Arc::new(Host::start(settings, guardian));
         tracing::info!(socket = %folder.socket_path().display(), version = env!("CARGO_PKG_VERSION"), "ready");
         starter.say(READY);
-        serve(host, listener, signals, &folder, lock).await
+        serve(host, door, signals).await
     });
     // Blocking work that hangs in a dead file system must not hold the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -137,26 +136,19 @@ fn become_the_only_one(folder: &RuntimeFolder) -> Result<Option<FolderLock>, Fol
     }
 }
 
-async fn serve(
-    host: Arc<Host>,
-    listener: UnixListener,
-    signals: EndSignals,
-    folder: &RuntimeFolder,
-    lock: FolderLock,
-) -> Result<(), String> {
+async fn serve(host: Arc<Host>, door: Door<'_>, signals: EndSignals) -> Result<(), String> {
     let connections = TaskTracker::new();
     let watching = connections.spawn(watch_signals(Arc::clone(&host), signals));
+    let mut door = Some(door);
     tokio::select! {
-        () = accept(&host, &listener, &connections) => {}
+        () = accept(&host, &mut door, &connections) => {}
         () = host.leave_when_idle() => tracing::info!("leaving: idle"),
         () = host.left() => tracing::info!("leaving"),
     }
     // From here on the next daemon may start: it finds neither the socket nor the lock.
-    if let Err(error) = folder.remove_socket() {
-        tracing::error!(%error, "the socket stays");
+    if let Some(door) = door {
+        door.close();
     }
-    drop(listener);
-    drop(lock);
     let outcome = host.end().await;
     // Every session has ended with the pool; what is left says its last line.
     watching.abort();
@@ -165,18 +157,21 @@ async fn serve(
     outcome
 }
 
-async fn accept(host: &Arc<Host>, listener: &UnixListener, connections: &TaskTracker) {
-    loop {
-        match listener.accept().await {
-            Ok((control, _)) => {
+/// Serves whoever comes in for as long as the door can be kept open; after that the sessions that there are go on, and
+/// this never resolves.
+async fn accept(host: &Arc<Host>, door: &mut Option<Door<'_>>, connections: &TaskTracker) {
+    while let Some(open) = door {
+        match open.next().await {
+            Ok(control) => {
                 drop(connections.spawn(connection::serve(control, Arc::clone(host))));
             }
             Err(error) => {
-                tracing::error!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                tracing::error!(%error, "serving only who is attached: the next daemon may start");
+                *door = None;
             }
         }
     }
+    std::future::pending().await
 }
 
 /// The first signal starts the end ladder, the next ends the process at once.

@@ -6,6 +6,7 @@
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,11 +17,15 @@ use thiserror::Error;
 
 use crate::daemon;
 use crate::defaults::{
-    ACKNOWLEDGEMENT_TIMEOUT, END_TIMEOUT, SOCKET_PROTOCOL, START_ATTEMPTS, START_TIMEOUT,
+    ACKNOWLEDGEMENT_TIMEOUT, END_TIMEOUT, SOCKET_PROTOCOL, SOCKET_TIMEOUT, START_ATTEMPTS,
+    START_TIMEOUT,
 };
 use crate::hello::{Hello, HelloError, HelloFace, OsText, RefusalCode, Reply, descriptors};
 use crate::local::folder::{FolderError, RuntimeFolder};
 use crate::local::{Places, binary};
+
+/// How long a face rests before it looks again for the socket of a daemon that has none at the moment.
+const SOCKET_STEP: Duration = Duration::from_millis(20);
 
 /// Where a face gets its session.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +64,12 @@ pub(crate) enum AttachError {
     /// `DAEMON_LOST`: it went away while it was asked.
     #[error("the lspool daemon went away while it was asked; try again, its log says more")]
     Lost,
+    /// `DAEMON_UNREACHABLE`: it holds its lock and has no socket.
+    #[error(
+        "an lspool daemon holds {0} and has no socket: it is starting, or its socket was taken away; try again, or end \
+         the process that `fuser {0}` names"
+    )]
+    Unreachable(PathBuf),
     /// `DAEMON_HUNG`: it is there and does not answer.
     #[error(
         "the lspool daemon (process {pid}) did not answer within {} ms; `kill -CONT {pid}` lets it go on if somebody \
@@ -81,7 +92,11 @@ impl AttachError {
     pub(crate) fn is_want_of_daemon(&self) -> bool {
         matches!(
             self,
-            Self::Folder(_) | Self::Start(_) | Self::Lost | Self::Hung { .. }
+            Self::Folder(_)
+                | Self::Start(_)
+                | Self::Lost
+                | Self::Unreachable(_)
+                | Self::Hung { .. }
         )
     }
 }
@@ -190,7 +205,7 @@ impl Attachment {
 pub(crate) fn stop_daemon(force: bool) -> Result<(), AttachError> {
     let hello = own_hello(HelloFace::Stop { force });
     let folder = RuntimeFolder::open(&Places::from_environment())?;
-    let Some(mut control) = folder.connect()? else {
+    let Some(mut control) = connect_to_running(&folder)? else {
         return Err(AttachError::NotRunning);
     };
     let patience = Some(ACKNOWLEDGEMENT_TIMEOUT);
@@ -276,7 +291,7 @@ fn reach(how: How) -> Result<(UnixStream, Option<JoinHandle<()>>), AttachError> 
         How::Shared => connect_or_start().map(|control| (control, None)),
         How::SharedIfRunning => {
             let folder = RuntimeFolder::open(&Places::from_environment())?;
-            let control = folder.connect()?.ok_or(AttachError::NotRunning)?;
+            let control = connect_to_running(&folder)?.ok_or(AttachError::NotRunning)?;
             Ok((control, None))
         }
     }
@@ -290,7 +305,7 @@ fn connect_or_start() -> Result<UnixStream, AttachError> {
     }
     // One of several faces starts the daemon while it holds this lock; the others wait for the lock and find it.
     let _starting = folder.start_lock(START_TIMEOUT)?;
-    if let Some(control) = folder.connect()? {
+    if let Some(control) = connect_to_running(&folder)? {
         return Ok(control);
     }
     let said = start_daemon()?;
@@ -308,6 +323,24 @@ fn connect_or_start() -> Result<UnixStream, AttachError> {
                 .unwrap_or("it ended before it was ready");
             Err(AttachError::Start(format!("{reason}{log}")))
         }
+    }
+}
+
+/// Connects to the daemon, `None` when there is none. One that holds its lock is about to bind its socket, or puts it
+/// back.
+fn connect_to_running(folder: &RuntimeFolder) -> Result<Option<UnixStream>, AttachError> {
+    let deadline = Instant::now() + SOCKET_TIMEOUT;
+    loop {
+        if let Some(control) = folder.connect()? {
+            return Ok(Some(control));
+        }
+        if !folder.is_daemon_locked()? {
+            return Ok(None);
+        }
+        if Instant::now() > deadline {
+            return Err(AttachError::Unreachable(folder.daemon_lock_path()));
+        }
+        std::thread::sleep(SOCKET_STEP);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::defaults::MAX_CONFIG_BYTES;
 
@@ -26,4 +27,40 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
         ));
     }
     Ok(Some(text))
+}
+
+/// A configuration file as it was when it was read, by time and size.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    path: PathBuf,
+    facts: Option<(SystemTime, u64)>,
+}
+
+impl Seen {
+    /// Looks at the file, which need not exist. Taken before the file is read, so that no later change is missed.
+    pub(crate) fn now(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            facts: facts(path),
+        }
+    }
+
+    /// Whether the file was changed, made or removed since. Blocks.
+    pub(crate) fn has_changed(&self) -> bool {
+        facts(&self.path) != self.facts
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the configuration lies on lspool's own machine whatever the world"
+)]
+fn facts(path: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
 }

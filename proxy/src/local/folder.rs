@@ -14,9 +14,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, open, openat};
+use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
-use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, lstat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use thiserror::Error;
 
@@ -69,7 +69,14 @@ pub(crate) struct RuntimeFolder {
 /// A lock of the folder; dropping it gives it up.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
-    _file: File,
+    file: File,
+}
+
+/// Which file a name stands for at the moment: its device and its number there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct FileIdentity {
+    device: u64,
+    number: u64,
 }
 
 impl RuntimeFolder {
@@ -90,6 +97,49 @@ impl RuntimeFolder {
     /// The socket's path, for people.
     pub(crate) fn socket_path(&self) -> PathBuf {
         self.path.join(socket_name())
+    }
+
+    /// The folder that is open, whatever its name stands for by now.
+    pub(crate) fn open_path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.descriptor.as_raw_fd()))
+    }
+
+    /// Whether the folder's name still stands for this folder.
+    pub(crate) fn is_in_place(&self) -> bool {
+        let named = lstat(&self.path).ok().map(FileIdentity::from);
+        named.is_some() && named == fstat(&self.descriptor).ok().map(FileIdentity::from)
+    }
+
+    /// What the socket's name stands for, if anything.
+    pub(crate) fn socket_identity(&self) -> Option<FileIdentity> {
+        self.identity(&socket_name())
+    }
+
+    /// Whether this is the lock whose file has the name of the daemon's lock.
+    pub(crate) fn is_daemon_lock(&self, lock: &FolderLock) -> bool {
+        let held = fstat(&lock.file).ok().map(FileIdentity::from);
+        held.is_some() && held == self.identity(&daemon_lock_name())
+    }
+
+    /// The path of the daemon's lock, for people.
+    pub(crate) fn daemon_lock_path(&self) -> PathBuf {
+        self.path.join(daemon_lock_name())
+    }
+
+    /// Whether a daemon holds its lock. Makes nothing.
+    pub(crate) fn is_daemon_locked(&self) -> Result<bool, FolderError> {
+        let name = daemon_lock_name();
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = match openat(&self.descriptor, name.as_str(), flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::ENOENT) => return Ok(false),
+            Err(error) => return Err(self.failed("opening", &name, error.into())),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(source)) => Err(self.failed("locking", &name, source)),
+        }
     }
 
     /// Binds the socket, mode 0600, in place of one that a dead daemon left. Only the holder of the daemon's lock calls
@@ -133,7 +183,7 @@ impl RuntimeFolder {
     pub(crate) fn try_daemon_lock(&self) -> Result<Option<FolderLock>, FolderError> {
         let file = self.open_lock(&daemon_lock_name())?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(FolderLock { _file: file })),
+            Ok(()) => Ok(Some(FolderLock { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(source)) => {
                 Err(self.failed("locking", &daemon_lock_name(), source))
@@ -151,6 +201,12 @@ impl RuntimeFolder {
         self.wait_for_lock("start.lock", patience)
     }
 
+    fn identity(&self, name: &str) -> Option<FileIdentity> {
+        fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW)
+            .ok()
+            .map(FileIdentity::from)
+    }
+
     fn wait_for_lock(&self, name: &str, patience: Duration) -> Result<FolderLock, FolderError> {
         let file = self.open_lock(name)?;
         let (sender, receiver) = mpsc::sync_channel(1);
@@ -161,7 +217,7 @@ impl RuntimeFolder {
             let _ = sender.send(outcome);
         });
         match receiver.recv_timeout(patience) {
-            Ok(Ok(file)) => Ok(FolderLock { _file: file }),
+            Ok(Ok(file)) => Ok(FolderLock { file }),
             Ok(Err(source)) => Err(self.failed("locking", name, source)),
             Err(_) => Err(FolderError::Busy(self.path.join(name))),
         }
@@ -184,7 +240,7 @@ impl RuntimeFolder {
         if path.as_os_str().as_bytes().len() <= LONGEST_SOCKET_PATH {
             return path;
         }
-        PathBuf::from(format!("/proc/self/fd/{}", self.descriptor.as_raw_fd())).join(socket_name())
+        self.open_path().join(socket_name())
     }
 
     fn open_or_make(path: &Path) -> Result<Self, FolderError> {
@@ -253,6 +309,15 @@ impl RuntimeFolder {
             what,
             path: self.path.join(name),
             source,
+        }
+    }
+}
+
+impl From<FileStat> for FileIdentity {
+    fn from(status: FileStat) -> Self {
+        Self {
+            device: status.st_dev,
+            number: status.st_ino,
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod config_file;
 pub(crate) mod folder;
 pub(crate) mod log;
 pub(crate) mod processes;
+pub(crate) mod watch;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
