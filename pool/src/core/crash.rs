@@ -3,6 +3,8 @@
 //! Invariants: *a crash is an event*, *one answer each*; the next process starts only once the tree of the last one
 //! is proved gone.
 
+use lspool_normalize::LspCode;
+
 use crate::wire::{Message, RawId};
 
 use super::Core;
@@ -13,9 +15,6 @@ use super::ids::{Generation, InstanceId, InstanceTimer, Link, Timer};
 use super::instance::{Ask, Instance, Phase};
 use super::outbox::Outbox;
 use super::readiness::Readiness;
-
-/// The code of a failure whose server comes back; `LSP_CRASHED` is that of one which does not.
-pub(super) const RESTARTED: &str = "LSP_RESTARTED";
 
 impl Core {
     pub(super) fn exited(
@@ -52,7 +51,7 @@ impl Core {
             Phase::ShuttingDown | Phase::Exiting => self.terminate(target, out),
             Phase::Starting | Phase::Initializing => {
                 let text = quoting(&format!("{ended} before it answered initialize"), &said);
-                self.start_lost(target, Failure::lasting("LSP_START_FAILED", &text), 1, out);
+                self.start_lost(target, Failure::lsp(LspCode::StartFailed, &text), 1, out);
             }
             Phase::Ready => self.crashed(target, &quoting(&ended, &said), out),
             // Its loss is known already.
@@ -110,17 +109,18 @@ impl Core {
         instance.phase = Phase::Restarting;
         let generation = instance.generation;
         self.forget_process(target, out);
-        let failure = Failure {
-            code: if spent { "LSP_CRASHED" } else { RESTARTED },
-            retryable: !spent,
-            text,
+        let code = if spent {
+            LspCode::Crashed
+        } else {
+            LspCode::Restarted
         };
+        let failure = Failure::lsp(code, text);
         self.fail_pending(target, failure, out);
         if spent {
             let text = format!(
                 "{text}; it crashed too often and is not started again, attach anew to try"
             );
-            self.start_failed(target, Failure::lasting("LSP_CRASHED", &text), 1, out);
+            self.start_failed(target, Failure::lsp(LspCode::Crashed, &text), 1, out);
         } else if self
             .instances
             .get(&target)

@@ -1,6 +1,8 @@
 //! The end of instances and of the pool: the ladder `shutdown`, `exit`, closed input, TERM,
 //! KILL, and the proof that the process tree is gone.
 
+use lspool_normalize::LspCode;
+
 use crate::wire::Message;
 
 use super::Core;
@@ -86,7 +88,7 @@ impl Core {
                     instance.server,
                     self.startup_ms(target)
                 );
-                self.start_lost(target, Failure::lasting("LSP_TIMEOUT", &text), 1, out);
+                self.start_lost(target, Failure::lsp(LspCode::Timeout, &text), 1, out);
             }
             InstanceTimer::Restart => self.restart(target, out),
             InstanceTimer::Idle if instance.is_unused() => self.end_instance(target, out),
@@ -275,7 +277,7 @@ impl Core {
                 }
                 if instance.admits() {
                     // Two processes of one server would write over each other.
-                    let failure = Failure::lasting("LSP_CRASHED", &text);
+                    let failure = Failure::lsp(LspCode::Crashed, &text);
                     return self.start_failed(target, failure, 1, out);
                 }
             }

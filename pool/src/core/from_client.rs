@@ -1,5 +1,7 @@
 //! What a client sends: what is acted on at once, what keeps its place, and what each phase allows.
 
+use lspool_normalize::CommonCode;
+
 use crate::edge::Decoded;
 use crate::wire::{Kind, Message, Outgoing, RawId};
 
@@ -394,7 +396,7 @@ impl Core {
                 let text = format!("a message of {length} bytes is over the limit of {cap} bytes");
                 match request {
                     Some(request) if !is_answer => {
-                        let failure = Failure::lasting("LIMIT_EXCEEDED", &text);
+                        let failure = Failure::common(CommonCode::LimitExceeded, &text);
                         self.answer_failure(id, &request, failure, out);
                     }
                     Some(answer) => self.fail_answer_of_client(id, &answer, &text, out),

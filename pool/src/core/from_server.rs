@@ -1,5 +1,7 @@
 //! What a server sends: in order, to those who may see it, and never into a client that is full.
 
+use lspool_normalize::{CommonCode, LspCode};
+
 use crate::edge::Decoded;
 use crate::wire::{Kind, Message, RawId};
 
@@ -220,7 +222,7 @@ impl Core {
                 let text = format!(
                     "the answer of {server} has {length} bytes and is over the limit of {cap} bytes"
                 );
-                let failure = Failure::lasting("LIMIT_EXCEEDED", &text);
+                let failure = Failure::common(CommonCode::LimitExceeded, &text);
                 self.fail_answer_of_server(target, id, failure, out);
             }
             FrameFault::NotAMessage {
@@ -230,7 +232,7 @@ impl Core {
                 ..
             } => {
                 let text = format!("the answer of {server} cannot be read: {text}");
-                let failure = Failure::lasting("LSP_MALFORMED_RESPONSE", &text);
+                let failure = Failure::lsp(LspCode::MalformedResponse, &text);
                 self.fail_answer_of_server(target, id, failure, out);
             }
             FrameFault::NotAMessage { id, code, text, .. } => {
@@ -289,10 +291,7 @@ impl Core {
             Requester::Query(ticket) => self.query_lost_server(ticket, failure, out),
             Requester::Initialize => self.start_failed(
                 target,
-                Failure {
-                    code: "LSP_START_FAILED",
-                    ..failure
-                },
+                Failure::lsp(LspCode::StartFailed, failure.text),
                 1,
                 out,
             ),

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use lspool_normalize::LspCode;
 use lspool_normalize::UriKey;
 
 use crate::edge::{InitializeFacts, ServerFacts, with_announcement};
@@ -91,7 +92,7 @@ impl Core {
         match result {
             Err(refusal) => {
                 let text = refusal.text.clone();
-                let failure = Failure::lasting("LSP_UNAVAILABLE", &text);
+                let failure = Failure::lsp(LspCode::Unavailable, &text);
                 self.refuse_client(id, failure, refusal.exit_code, out);
             }
             Ok(outcome) => {

@@ -13,7 +13,7 @@ use super::ids::{ClientId, Link, Timer};
 use super::{Core, JobOwner};
 
 /// What is told to requests that their connection does not live to see answered.
-const LEAVING: Failure<'static> = Failure::disposed("the connection is ending");
+const LEAVING: &str = "the connection is ending";
 
 impl Core {
     /// The input of a client ended, or writing to it failed. A peer that wrote its last message and closed its side
@@ -65,8 +65,8 @@ impl Core {
         match client.leaving {
             None => {}
             Some(Farewell::EndOfInput) if in_session => {
-                self.fail_requests_in_flight(id, LEAVING, out);
-                self.fail_parked_requests(id, LEAVING, out);
+                self.fail_requests_in_flight(id, Failure::disposed(LEAVING), out);
+                self.fail_parked_requests(id, Failure::disposed(LEAVING), out);
             }
             Some(_) => self.finish_leaving(id, out),
         }
@@ -87,7 +87,7 @@ impl Core {
         if let Some(frame) = shutdown.and_then(|at| client.parked.remove(at)) {
             self.serve(id, &frame, out);
         }
-        self.fail_all_requests(id, LEAVING, out);
+        self.fail_all_requests(id, Failure::disposed(LEAVING), out);
         let code = self.clients.get(&id).map_or(1, |client| client.exit_code);
         self.close_client(id, code, out);
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use lspool_normalize::LspCode;
+
 use crate::edge::Decoded;
 use crate::wire::{Message, Outgoing, quoted};
 
@@ -75,7 +77,7 @@ impl Core {
             Err(text) => {
                 instance.end.exited = true;
                 let text = format!("{} could not be started: {text}", instance.server);
-                let failure = Failure::lasting("LSP_START_FAILED", &text);
+                let failure = Failure::lsp(LspCode::StartFailed, &text);
                 self.start_lost(target, failure, 126, out);
             }
             Ok(pid) => {
@@ -125,7 +127,7 @@ impl Core {
                     .and_then(error_text)
                     .unwrap_or_else(|| "its answer cannot be read".to_owned())
             );
-            let failure = Failure::lasting("LSP_START_FAILED", &text);
+            let failure = Failure::lsp(LspCode::StartFailed, &text);
             return self.start_failed(target, failure, 1, out);
         };
         if let Some(encoding) = facts
@@ -137,7 +139,7 @@ impl Core {
                 "{} counts columns in {encoding} although only utf-16 was offered",
                 instance.server
             );
-            return self.start_failed(target, Failure::lasting("LSP_ENCODING", &text), 1, out);
+            return self.start_failed(target, Failure::lsp(LspCode::Encoding, &text), 1, out);
         }
         out.push(Effect::ClearTimer {
             timer: Timer::Instance(target, InstanceTimer::Startup),
@@ -185,7 +187,7 @@ impl Core {
         exit_code: i32,
         out: &mut Vec<Effect>,
     ) {
-        let Failure { code, text, .. } = failure;
+        let (code, text) = (failure.code(), failure.text);
         tracing::warn!(instance = %target, code, text, "a server could not be brought into service");
         out.push(Effect::ClearTimer {
             timer: Timer::Instance(target, InstanceTimer::Startup),

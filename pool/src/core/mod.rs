@@ -44,6 +44,8 @@ mod status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lspool_normalize::CommonCode;
+
 pub use client::{ClientFace, ClientName};
 pub use compose::{compose, compose_plainly};
 pub use config::{CoreConfig, CoreLimits};
@@ -255,11 +257,7 @@ impl Core {
             }
             JobOwner::Prepare(ticket) | JobOwner::Reread(ticket) | JobOwner::Finish(ticket) => {
                 let text = format!("the files of the question could not be read: {text}");
-                let failure = Failure {
-                    code: "WORLD_UNAVAILABLE",
-                    retryable: true,
-                    text: &text,
-                };
+                let failure = Failure::common(CommonCode::WorldUnavailable, &text);
                 self.fail_query(ticket, failure, out);
             }
             JobOwner::Lower(client) => self.drop_client(client, out),

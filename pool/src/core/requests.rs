@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use lspool_normalize::LspCode;
 use lspool_normalize::capabilities;
 
 use crate::edge::{Decoded, TokenSpan};
@@ -41,7 +42,7 @@ impl Core {
             let text = format!(
                 "{method} cannot be answered: the language server is gone; see `lspool status`"
             );
-            return self.answer_failure(id, &request, Failure::lasting("LSP_CRASHED", &text), out);
+            return self.answer_failure(id, &request, Failure::lsp(LspCode::Crashed, &text), out);
         };
         let (stalled, serves, server) = {
             let instance = &self.instances[&target];
@@ -49,11 +50,7 @@ impl Core {
         };
         if stalled {
             let text = format!("{server} has not read for a while; {method} was not sent to it");
-            let failure = Failure {
-                code: "LSP_STALLED",
-                retryable: true,
-                text: &text,
-            };
+            let failure = Failure::lsp(LspCode::Stalled, &text);
             return self.answer_failure(id, &request, failure, out);
         }
         if !serves {

@@ -315,8 +315,8 @@ fn given_a_stop_then_its_clients_get_an_answer_to_all_and_keep_their_connection(
     rig.hover(client, "1");
     rig.handle(Event::Stop { instance });
     assert_eq!(
-        rig.answer(client, &json!(1))["error"]["data"]["code"],
-        "LSP_DISPOSED"
+        rig.answer(client, &json!(1))["error"]["data"],
+        json!({"code":"LSP_DISPOSED","retryable":true})
     );
     rig.hover(client, "2");
     assert_eq!(

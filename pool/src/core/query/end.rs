@@ -5,7 +5,6 @@ use std::sync::Arc;
 use lspool_normalize::{LspCode, QueryResult, Readiness, RpcError, UriKey};
 
 use super::Stage;
-use crate::core::crash::RESTARTED;
 use crate::core::effect::{Effect, Job};
 use crate::core::event::FinishOutcome;
 use crate::core::failure::Failure;
@@ -217,7 +216,7 @@ impl Core {
         let Some(query) = self.queries.get_mut(&ticket) else {
             return;
         };
-        if failure.code == RESTARTED && !query.survived_crash {
+        if failure.code() == LspCode::Restarted.as_str() && !query.survived_crash {
             query.survived_crash = true;
             query.tainted = false;
             query.stage = Stage::Booting;
