@@ -17,6 +17,8 @@ use super::driver::Input;
 
 /// How long after the exit the output of a process may still come.
 const DRAIN: Duration = Duration::from_millis(500);
+/// How long a start that was given up may take to come to an outcome.
+const GIVEN_UP: Duration = Duration::from_secs(10);
 
 /// The complete spec of a server's process.
 pub(super) fn spec(
@@ -61,6 +63,30 @@ pub(super) async fn start(
             result,
         })
         .await;
+}
+
+/// Waits for a start that was given up to come to an outcome, which is its end; reports one that hangs, since what may
+/// still come of it cannot be called gone.
+pub(super) async fn given_up(
+    over: CancellationToken,
+    instance: InstanceId,
+    generation: Generation,
+    inputs: mpsc::Sender<Input>,
+) {
+    let seconds = GIVEN_UP.as_secs();
+    if tokio::time::timeout(GIVEN_UP, over.cancelled())
+        .await
+        .is_err()
+    {
+        let text = format!("its program is still being started {seconds} s after it was given up");
+        let _ = inputs
+            .send(Input::Terminated {
+                instance,
+                generation,
+                result: Err(text),
+            })
+            .await;
+    }
 }
 
 /// The readers of a process's output, as its waiter knows them.

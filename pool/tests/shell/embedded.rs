@@ -35,6 +35,19 @@ pub(crate) const INITIALIZE: &str =
 
 /// A pool in the local world.
 pub(crate) fn pool() -> Pool {
+    pool_in(local())
+}
+
+/// The local world.
+pub(crate) fn local() -> World {
+    World::local(LocalOptions {
+        scrub_rules: ScrubRules::builtin(),
+        inherited_output: InheritedOutput::Log,
+    })
+}
+
+/// A pool in a world.
+pub(crate) fn pool_in(world: World) -> Pool {
     let limits = CoreLimits {
         outbox_bytes: 300_000,
         instance_idle_ms: 600_000,
@@ -54,10 +67,6 @@ pub(crate) fn pool() -> Pool {
         query_documents: 3,
         query_document_bytes: 1 << 20,
     };
-    let world = World::local(LocalOptions {
-        scrub_rules: ScrubRules::builtin(),
-        inherited_output: InheritedOutput::Log,
-    });
     let core = CoreConfig {
         limits,
         registry: Arc::new(Registry::builtin()),

@@ -6,4 +6,5 @@
 
 mod embedded;
 mod ends;
+mod hanging;
 mod starts;

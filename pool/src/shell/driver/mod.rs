@@ -91,6 +91,15 @@ struct ServerHandle {
     process: Arc<dyn ProcessHandle>,
 }
 
+/// A process that is being started.
+#[derive(Default)]
+struct Starting {
+    /// Gives the start up; what comes of it all the same is ended at once.
+    cancel: CancellationToken,
+    /// Cancelled when the start has come to an outcome.
+    over: CancellationToken,
+}
+
 /// The owner of the core.
 pub(super) struct Driver {
     core: Core,
@@ -103,8 +112,7 @@ pub(super) struct Driver {
     tasks: TaskTracker,
     clients: BTreeMap<ClientId, ClientHandle>,
     servers: BTreeMap<(InstanceId, Generation), ServerHandle>,
-    /// Processes that are being started, and whether each is to be ended at once.
-    starting: BTreeMap<(InstanceId, Generation), bool>,
+    starting: BTreeMap<(InstanceId, Generation), Starting>,
     audiences: BTreeMap<InstanceId, watch::Sender<Audience>>,
     timers: BTreeMap<Timer, Tick>,
     due: BTreeSet<(Tick, Timer)>,
@@ -189,7 +197,9 @@ impl Driver {
     /// Ends the tasks for whose outcome nobody waits any more; those of connections and processes have ended.
     fn let_go(&self) {
         let links = self.servers.values().map(|server| &server.link.cancel);
-        for cancel in self.jobs.values().chain(self.calls.values()).chain(links) {
+        let starts = self.starting.values().map(|start| &start.over);
+        let work = self.jobs.values().chain(self.calls.values());
+        for cancel in work.chain(links).chain(starts) {
             cancel.cancel();
         }
     }

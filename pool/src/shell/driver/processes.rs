@@ -7,7 +7,7 @@ use lspool_world::{ProcessHandle, TreeMarker};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Driver, Input, ServerHandle};
+use super::{Driver, Input, ServerHandle, Starting};
 use crate::core::{ClientId, Event, Generation, INITIALIZE_ID, InstanceId, Link, ServerLaunch};
 use crate::edge::ServerEdge;
 use crate::shell::link::Edge;
@@ -21,9 +21,11 @@ impl Driver {
         generation: Generation,
         launch: &ServerLaunch,
     ) {
-        self.starting.insert((instance, generation), false);
+        let starting = Starting::default();
+        let cancel = starting.cancel.clone();
+        self.starting.insert((instance, generation), starting);
         let grace = Duration::from_millis(self.options.grace_ms);
-        let spec = process::spec(launch, self.tree_marker(), grace, CancellationToken::new());
+        let spec = process::spec(launch, self.tree_marker(), grace, cancel);
         let start = process::start(
             self.options.world.clone(),
             spec,
@@ -64,10 +66,11 @@ impl Driver {
         generation: Generation,
         result: Result<Arc<dyn ProcessHandle>, String>,
     ) {
-        let end_at_once = self
-            .starting
-            .remove(&(instance, generation))
-            .unwrap_or(false);
+        let starting = self.starting.remove(&(instance, generation));
+        let end_at_once = starting.is_some_and(|start| {
+            start.over.cancel();
+            start.cancel.is_cancelled()
+        });
         let process = match result {
             Ok(process) => process,
             Err(text) => {
@@ -145,8 +148,12 @@ impl Driver {
             let end =
                 process::terminate(server.process.clone(), instance, generation, self.inputs());
             self.tasks.spawn(end);
-        } else if let Some(end_at_once) = self.starting.get_mut(&(instance, generation)) {
-            *end_at_once = true;
+        } else if let Some(starting) = self.starting.get(&(instance, generation)) {
+            starting.cancel.cancel();
+            let over = starting.over.clone();
+            let inputs = self.inputs();
+            let end = process::given_up(over, instance, generation, inputs);
+            self.tasks.spawn(end);
         } else {
             // There is nothing to end; the answer comes as an event of its own, as for every other end.
             let inputs = self.inputs();

@@ -27,11 +27,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -49,6 +51,9 @@ use crate::{
     ProcessHandle, ScrubRules, SpawnError, SpawnSpec, StdinMode, Subprocess, SubprocessFacts,
     TerminalHandle, TerminalSpec, TerminateError, WorldId,
 };
+
+/// How long an end waits for a start that hangs, as on a file system that does not answer.
+const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The processes of this machine.
 #[derive(Debug)]
@@ -139,6 +144,7 @@ impl Subprocess for LocalSubprocess {
         self.registry.close();
         let mut survivors = Vec::new();
         let mut pause = Pause::default();
+        let begun = Instant::now();
         while survivors.is_empty() && !self.registry.is_empty() {
             let mut endings = tokio::task::JoinSet::new();
             for control in self.registry.controls() {
@@ -150,6 +156,10 @@ impl Subprocess for LocalSubprocess {
                     Err(TerminateError::Survivors { pids }) => survivors.extend(pids),
                     Err(error @ TerminateError::Unproved { .. }) => return Err(error),
                 }
+            }
+            if begun.elapsed() > START_PATIENCE && self.registry.only_starts() {
+                let reason = "a program is still being started".to_owned();
+                return Err(TerminateError::Unproved { reason });
             }
             pause.wait().await;
         }

@@ -87,6 +87,12 @@ impl Registry {
             .collect()
     }
 
+    /// Whether something is being started and nothing runs.
+    pub(super) fn only_starts(&self) -> bool {
+        let entries = self.entries();
+        !entries.live.is_empty() && entries.live.values().all(|entry| entry.control.is_none())
+    }
+
     /// Whether there is no live tree, also none that is being started.
     pub(super) fn is_empty(&self) -> bool {
         self.entries().live.is_empty()
