@@ -27,6 +27,18 @@ fn with_tree(place: &Place) -> (Face, i32, i32) {
     (face, server, orphan)
 }
 
+/// A face whose daemon ended says so in one line, whatever ended the daemon.
+fn assert_lost(face: Face) {
+    let (status, rest, stderr) = face.wait();
+    assert_eq!(status.code(), Some(70), "{stderr}");
+    assert_eq!(rest, b"");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(
+        stderr.contains("start the language server again"),
+        "{stderr}"
+    );
+}
+
 #[test]
 fn a_killed_daemon_leaves_nothing_and_its_face_says_so() {
     // given a session whose server has an escaped grandchild
@@ -38,11 +50,7 @@ fn a_killed_daemon_leaves_nothing_and_its_face_says_so() {
     signal(daemon, Signal::SIGKILL);
 
     // then the face ends with 70 and one line, and all else is gone
-    let (status, rest, stderr) = face.wait();
-    assert_eq!(status.code(), Some(70));
-    assert_eq!(rest, b"");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.contains("daemon is lost"), "{stderr}");
+    assert_lost(face);
     place.wait_until_empty(SOON).unwrap();
 
     // and the next attach works
@@ -57,7 +65,7 @@ fn a_killed_guardian_leaves_nothing() {
 
     signal(guardian, Signal::SIGKILL);
 
-    drop(face);
+    assert_lost(face);
     place.wait_until_empty(SOON).unwrap();
 }
 
@@ -93,7 +101,7 @@ fn a_signal_to_the_daemon_ends_its_trees() {
         let (face, _, _) = with_tree(&place);
         let (daemon, _) = place.daemon();
         signal(daemon, sent);
-        drop(face);
+        assert_lost(face);
         place.wait_until_empty(support::PATIENCE).unwrap();
     }
 }
@@ -104,7 +112,7 @@ fn a_signal_to_the_guardian_reaches_the_daemon() {
     let (face, _, _) = with_tree(&place);
     let (_, guardian) = place.daemon();
     signal(guardian, Signal::SIGTERM);
-    drop(face);
+    assert_lost(face);
     place.wait_until_empty(support::PATIENCE).unwrap();
 }
 

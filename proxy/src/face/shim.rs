@@ -51,6 +51,11 @@ pub(crate) fn run(face: HelloFace, how: How) -> Result<i32, AttachError> {
             Ok(Some(Reply::Exit { code })) => {
                 // The daemon has closed its side, so this ends as soon as the editor has taken what is left.
                 let _ = written.recv();
+                if code == DAEMON_LOST {
+                    complain(
+                        "lspool: the daemon has ended; start the language server again to attach to a new one",
+                    );
+                }
                 break code;
             }
             Ok(Some(_)) => {}
