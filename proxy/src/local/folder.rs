@@ -262,6 +262,8 @@ impl RuntimeFolder {
     }
 
     fn open_checked(path: &Path) -> Result<Self, FolderError> {
+        // A slash or a dot at the end would open what a link leads to.
+        let path: &Path = &path.components().collect::<PathBuf>();
         let refuse = |reason: String| FolderError::Unsafe {
             path: path.to_owned(),
             reason,
@@ -387,8 +389,15 @@ mod tests {
     fn a_link_is_refused() {
         let base = tempfile::tempdir().unwrap();
         let link = base.path().join("link");
+        chmod(base.path(), 0o700);
         symlink(base.path(), &link).unwrap();
-        assert!(RuntimeFolder::open_checked(&link).is_err());
+        for spelling in ["link", "link/", "link//", "link/."] {
+            let error = RuntimeFolder::open(&at(&base.path().join(spelling))).unwrap_err();
+            assert!(
+                matches!(error, FolderError::Unsafe { .. }),
+                "{spelling}: {error}"
+            );
+        }
     }
 
     #[test]
