@@ -8,9 +8,11 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, IoSlice, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde_json::{Value, json};
 use support::{Face, PATIENCE, Place, eventually};
 
@@ -83,7 +85,9 @@ fn stop_is_refused_while_an_editor_is_attached_unless_forced() {
     );
 
     assert_eq!(place.run(&["stop", "--force"]).0, 0);
-    drop(face);
+    let (status, _, stderr) = face.wait();
+    assert_eq!(status.code(), Some(70));
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     place.wait_until_empty(PATIENCE).unwrap();
     assert!(place.socket().symlink_metadata().is_err());
 }
@@ -211,6 +215,44 @@ fn a_hello_that_is_none_is_refused_by_name_and_the_daemon_goes_on() {
     let mut half = UnixStream::connect(place.socket()).unwrap();
     half.write_all(&[0, 0]).unwrap();
     drop(half);
+    assert_eq!(face.shutdown(), 0);
+}
+
+#[test]
+fn a_hello_with_more_than_two_descriptors_is_refused_and_all_are_closed() {
+    let place = Place::new();
+    let face = place.initialized_echo(&[]);
+    let hello = json!({
+        "protocol": 1, "face": { "harness": { "root": null, "world": null } },
+        "cwd": "/", "environment": [], "umask": 18, "pid": 1,
+    })
+    .to_string();
+    let message = [&(hello.len() as u32).to_be_bytes()[..], hello.as_bytes()].concat();
+    for count in [3, 100] {
+        // given that many copies of a pipe's writing end
+        let socket = UnixStream::connect(place.socket()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (mut reader, writer) = std::io::pipe().unwrap();
+
+        // when they come with one hello
+        let descriptors = vec![writer.as_raw_fd(); count];
+        sendmsg::<()>(
+            socket.as_raw_fd(),
+            &[IoSlice::new(&message)],
+            &[ControlMessage::ScmRights(&descriptors)],
+            MsgFlags::empty(),
+            None,
+        )
+        .unwrap();
+        drop(writer);
+
+        // then it is refused and nobody holds the pipe
+        let mut line = String::new();
+        BufReader::new(socket).read_line(&mut line).unwrap();
+        let reply: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(reply["refused"]["code"], "HELLO_INVALID", "{reply}");
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    }
     assert_eq!(face.shutdown(), 0);
 }
 

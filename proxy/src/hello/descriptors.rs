@@ -1,7 +1,7 @@
 //! Sending and receiving the hello with its descriptors in one message.
 //!
-//! Descriptors are received close-on-exec and owned from the first moment; a message with more than two of them closes
-//! the rest.
+//! Descriptors are received close-on-exec and owned from the first moment. Of too many one more than a session needs is
+//! kept, so that the hello can be refused, and the rest is closed at once.
 
 use std::io::{self, IoSlice, IoSliceMut, Write as _};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -14,8 +14,8 @@ use super::HelloError;
 use crate::defaults::MAX_HELLO_BYTES;
 use crate::system::adopt_received;
 
-/// The most descriptors that one hello can carry.
-const DESCRIPTORS: usize = 2;
+/// The most descriptors that are kept of one hello: one more than a session needs.
+const DESCRIPTORS: usize = 3;
 
 /// The body of a received hello and the descriptors that came with it.
 pub(crate) struct ReceivedHello {
@@ -166,9 +166,9 @@ mod tests {
         send(&mut near, &message, &[writer.as_fd(); 4]).unwrap();
         drop(writer);
 
-        // when it is received and the two kept ones are dropped
+        // when it is received and the kept ones, too many for a session, are dropped
         let received = receive(&far).await.unwrap();
-        assert_eq!(received.descriptors.len(), 2);
+        assert_eq!(received.descriptors.len(), 3);
         drop(received);
 
         // then no writing end is left
