@@ -1,7 +1,8 @@
 //! The user's configuration: `[[server]]` (the registry's), `[idle]` and `[limits]`.
 //!
 //! A file is validated whole and in force whole: with one fault in it the defaults stand, and whoever attaches is told
-//! file, line and key.
+//! file, line and key. It is read once, when a pool starts; whoever attaches after a change is told how to put that in
+//! force.
 
 use std::path::PathBuf;
 
@@ -22,7 +23,9 @@ pub(crate) struct Settings {
     /// Folders with servers that lspool installed.
     pub(crate) installs: Vec<PathBuf>,
     /// Why the file is not in force, for people.
-    pub(crate) complaint: Option<String>,
+    complaint: Option<String>,
+    /// The file as it was when it was read.
+    seen: Option<config_file::Seen>,
 }
 
 /// The numbers that a configuration file can set. Durations are milliseconds, sizes bytes.
@@ -113,6 +116,7 @@ impl Settings {
             numbers: Numbers::default(),
             installs: places.installs().into_iter().collect(),
             complaint: None,
+            seen: places.config.as_deref().map(config_file::Seen::now),
         };
         let Some(path) = places.config.as_deref() else {
             return defaults;
@@ -141,6 +145,21 @@ impl Settings {
                 ..defaults
             },
         }
+    }
+}
+
+impl Settings {
+    /// What a person should know of the configuration file: that it is not in force, or has changed. Blocks.
+    pub(crate) fn remark(&self) -> Option<String> {
+        let changed = self.seen.as_ref().filter(|seen| seen.has_changed());
+        let changed = changed.map(|seen| {
+            format!(
+                "{} has changed since lspool read it; `lspool stop` lets the next start read it again",
+                seen.path().display()
+            )
+        });
+        let remarks: Vec<String> = self.complaint.clone().into_iter().chain(changed).collect();
+        (!remarks.is_empty()).then(|| remarks.join(". "))
     }
 }
 
@@ -293,7 +312,40 @@ mod tests {
             ..Places::default()
         });
         assert_eq!(settings.numbers, Numbers::default());
-        assert!(settings.complaint.unwrap().starts_with("CONFIG_INVALID: "));
+        assert!(settings.remark().unwrap().starts_with("CONFIG_INVALID: "));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test makes its file")]
+    fn a_file_that_was_made_changed_or_removed_since_is_remarked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        let load = || {
+            Settings::load(&Places {
+                config: Some(path.clone()),
+                ..Places::default()
+            })
+        };
+        let is_changed = |settings: &Settings| {
+            settings
+                .remark()
+                .is_some_and(|remark| remark.contains("has changed"))
+        };
+
+        let before = load();
+        assert_eq!(before.remark(), None);
+        std::fs::write(&path, "[idle]\ndaemon_ms = 5\n").unwrap();
+        assert!(is_changed(&before), "made");
+
+        let made = load();
+        assert_eq!(made.remark(), None);
+        std::fs::write(&path, "[idle]\ndaemon_ms = 50\n").unwrap();
+        assert!(is_changed(&made), "changed");
+
+        let changed = load();
+        std::fs::remove_file(&path).unwrap();
+        assert!(is_changed(&changed), "removed");
+        assert_eq!(changed.numbers.idle_daemon_ms, 50, "what was read stays");
     }
 
     proptest! {

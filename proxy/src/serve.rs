@@ -200,7 +200,7 @@ impl Backend for ConnectionBackend {
                     instance["memoryBytes"] = json!(bytes);
                 }
             }
-            answer["daemon"] = host.facts();
+            answer["daemon"] = host.facts().await;
             Ok(answer)
         })
     }

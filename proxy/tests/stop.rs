@@ -71,3 +71,35 @@ fn one_server_is_ended_and_its_process_is_gone_with_the_answer() {
     assert_eq!(face.shutdown(), 0);
     drop(editor);
 }
+
+#[test]
+fn a_changed_configuration_is_remarked_until_a_stop_puts_it_in_force() {
+    let place = Place::with_config("[limits]\nqueries = 2_000\n");
+    let editor = place.initialized_echo(&[]);
+    let configuration = || place.status()["daemon"]["configuration"].clone();
+    assert_eq!(configuration(), "in force");
+
+    std::fs::write(
+        place.path().join("config.toml"),
+        "[limits]\nqueries = 20_000\n",
+    )
+    .unwrap();
+    let remark = configuration();
+    let remark = remark.as_str().unwrap();
+    assert!(
+        remark.contains("config.toml has changed") && remark.contains("lspool stop"),
+        "{remark}"
+    );
+    let (code, _, stderr) = place.run(&["status"]);
+    assert_eq!(
+        (code, stderr.trim()),
+        (0, remark),
+        "whoever attaches is told"
+    );
+
+    assert_eq!(editor.shutdown(), 0);
+    assert_eq!(place.run(&["stop"]).0, 0);
+    let editor = place.initialized_echo(&[]);
+    assert_eq!(configuration(), "in force");
+    assert_eq!(editor.shutdown(), 0);
+}

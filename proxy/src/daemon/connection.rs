@@ -202,9 +202,9 @@ async fn run_session(
 ) {
     let (control_input, control_output) = control.split();
     let (notices, lines) = mpsc::channel(NOTICE_QUEUE);
-    if let Some(complaint) = &host.settings.complaint {
+    if let Some(remark) = host.configuration_remark().await {
         // The queue is empty, so there is room.
-        let _ = notices.try_send(Notice(complaint.clone()));
+        let _ = notices.try_send(Notice(remark));
     }
     let over = CancellationToken::new();
     let session = async {

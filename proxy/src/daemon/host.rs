@@ -212,14 +212,24 @@ impl Host {
         outcome
     }
 
+    /// What whoever attaches should know of the configuration file.
+    pub(crate) async fn configuration_remark(&self) -> Option<String> {
+        let settings = self.settings.clone();
+        // A look that failed is no remark.
+        tokio::task::spawn_blocking(move || settings.remark())
+            .await
+            .unwrap_or_default()
+    }
+
     /// Facts about this process for `status`.
-    pub(crate) fn facts(&self) -> serde_json::Value {
+    pub(crate) async fn facts(&self) -> serde_json::Value {
+        let configuration = self.configuration_remark().await;
         serde_json::json!({
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
             "guardianPid": self.guardian,
             "uptimeMs": self.started.elapsed().as_millis() as u64,
-            "configuration": self.settings.complaint.as_deref().unwrap_or("in force"),
+            "configuration": configuration.as_deref().unwrap_or("in force"),
             "connections": self.attached(),
         })
     }
