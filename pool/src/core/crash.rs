@@ -16,6 +16,9 @@ use super::instance::{Ask, Instance, Phase};
 use super::outbox::Outbox;
 use super::readiness::Readiness;
 
+/// Milliseconds between the restarts of two instances that died together.
+const JITTER_STEP_MS: u64 = 37;
+
 impl Core {
     pub(super) fn exited(
         &mut self,
@@ -200,9 +203,11 @@ impl Core {
         };
         let doublings = instance.crashes.len().saturating_sub(1).min(16) as u32;
         let pause = first.saturating_mul(1 << doublings).min(longest);
+        // Servers that died together are not started again together: a quarter of the pause is spread over them.
+        let jitter = target.0.saturating_sub(1).wrapping_mul(JITTER_STEP_MS) % (pause / 4 + 1);
         out.push(Effect::SetTimer {
             timer: Timer::Instance(target, InstanceTimer::Restart),
-            at: self.now.after(pause),
+            at: self.now.after(pause + jitter),
         });
     }
 

@@ -588,3 +588,22 @@ fn given_a_leaving_client_that_shares_and_is_full_then_it_has_no_more_than_its_t
     rig.serve("textDocument/hover", "null");
     rig.end();
 }
+
+#[test]
+fn given_servers_that_die_together_then_they_are_not_started_again_together() {
+    let mut rig = Rig::new();
+    for program in ["clangd", "gopls"] {
+        let client = rig.client(program);
+        rig.initialize(client, "{}");
+        rig.initialized(client);
+    }
+    let servers: Vec<_> = rig.servers.keys().copied().collect();
+    for at in servers {
+        rig.exits_at(at, "signal 9");
+    }
+    rig.advance(500);
+    assert_eq!(rig.spawns, 3);
+    rig.advance(125);
+    assert_eq!(rig.spawns, 4);
+    rig.end();
+}
