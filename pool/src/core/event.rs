@@ -1,5 +1,6 @@
 //! Everything that can happen to the core.
 
+use std::fmt;
 use std::sync::Arc;
 
 use lspool_normalize::{QueryRequest, QueryResult, RpcError};
@@ -112,7 +113,7 @@ pub type RereadOutcome = Vec<RereadDocument>;
 pub type FinishOutcome = Result<Arc<QueryResult>, Box<RpcError>>;
 
 /// What a job gave.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum JobOutcome {
     /// Of `Job::Launch`.
     Launch(Result<Box<LaunchOutcome>, LaunchRefusal>),
@@ -139,6 +140,23 @@ impl JobOutcome {
             Self::Finished(_) => "finished",
             Self::Failed(_) => "failed",
         }
+    }
+}
+
+impl fmt::Debug for JobOutcome {
+    /// The kind and what is no document's text.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("JobOutcome");
+        shown.field("kind", &self.kind());
+        match self {
+            Self::Launch(result) => shown.field("result", result),
+            Self::Composed(message) => shown.field("message", message),
+            Self::Prepared(result) => shown.field("result", result),
+            Self::Reread(documents) => shown.field("documents", documents),
+            Self::Finished(result) => shown.field("error", &result.as_ref().err()),
+            Self::Failed(text) => shown.field("text", text),
+        };
+        shown.finish()
     }
 }
 

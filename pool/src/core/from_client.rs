@@ -23,6 +23,9 @@ const INVALID_PARAMS: i64 = -32602;
 /// The prefix of the methods that lspool answers itself.
 const OWN_METHODS: &str = "lspool/";
 
+/// Characters of what a server printed outside of any message that the log tells.
+const LOGGED_SAMPLE: usize = 200;
+
 impl Core {
     pub(super) fn frame_from_client(&mut self, id: ClientId, frame: Frame, out: &mut Vec<Effect>) {
         self.next.activity += 1;
@@ -345,20 +348,21 @@ impl Core {
     ) {
         match (link, fault) {
             (_, FrameFault::Skipped { total, sample }) => {
-                tracing::warn!(
-                    ?link,
-                    total,
-                    sample,
-                    "bytes outside any message were skipped"
-                );
+                tracing::warn!(?link, total, "bytes outside any message were skipped");
                 match link {
                     Link::Client(client) => {
+                        // It can be a part of a document.
+                        tracing::trace!(?link, sample, "the beginning of what was skipped");
                         let sample = crate::wire::quoted(&sample);
                         let text =
                             format!("lspool skipped {total} bytes that are no message: {sample}");
                         out.push(Effect::Notice { client, text });
                     }
-                    Link::Server(..) => self.note_printed(link, sample),
+                    Link::Server(..) => {
+                        let begin: String = sample.chars().take(LOGGED_SAMPLE).collect();
+                        tracing::debug!(?link, begin, "the beginning of what was skipped");
+                        self.note_printed(link, sample);
+                    }
                 }
             }
             (

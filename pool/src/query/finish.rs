@@ -4,7 +4,7 @@
 //! about; what does not is counted in `dropped`, and what was cut is said.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use lspool_normalize::answer::{parse_hover, parse_locations};
@@ -24,12 +24,13 @@ use super::Prepared;
 use super::files::{Content, Files, context_lines};
 use super::generated::has_generated_marker;
 use super::judge::{Evidence, judge};
+use crate::edge::TextId;
 
 /// The unit of every server's columns: no client, and so no server, is offered another one.
 const SERVER_UNIT: Encoding = Encoding::Utf16;
 
 /// All that is known when a server has answered a query.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FinishInput {
     /// The query. `maxLocations` and `contextLines` are those of the face; absent ones cut nothing and give no context.
     pub request: Arc<QueryRequest>,
@@ -55,13 +56,51 @@ pub struct FinishInput {
     pub notes: Vec<String>,
 }
 
+impl fmt::Debug for FinishInput {
+    /// Without texts and without the answer, which can hold them.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let open: Vec<TextId> = self
+            .open_texts
+            .values()
+            .map(|text| TextId::of(text))
+            .collect();
+        formatter
+            .debug_struct("FinishInput")
+            .field("request", &self.request)
+            .field("prepared", &self.prepared)
+            .field("open_texts", &open)
+            .field("server", &self.server)
+            .field("result", &TextId::of(&self.result))
+            .field(
+                "definition_result",
+                &self.definition_result.as_deref().map(TextId::of),
+            )
+            .field("readiness", &self.readiness)
+            .field("indexing", &self.indexing)
+            .field("progress", &self.progress)
+            .field("waited_ms", &self.waited_ms)
+            .field("notes", &self.notes)
+            .finish()
+    }
+}
+
 /// A text that an editor holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct EditorText {
     /// The text.
     pub text: Arc<str>,
     /// The editor's own document version.
     pub version: String,
+}
+
+impl fmt::Debug for EditorText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("EditorText")
+            .field("text", &TextId::of(&self.text))
+            .field("version", &self.version)
+            .finish()
+    }
 }
 
 /// Makes the result of a query from the server's answer.

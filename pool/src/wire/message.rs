@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::id::RawId;
 use super::scan::{self, Members};
@@ -264,11 +265,14 @@ impl Eq for Message {}
 
 impl fmt::Debug for Message {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "Message({:?} {})",
-            self.parts.kind,
-            String::from_utf8_lossy(&self.bytes)
-        )
+        // A body can hold a document, and no log may.
+        formatter
+            .debug_struct("Message")
+            .field("kind", &self.parts.kind)
+            .field("method", &self.method())
+            .field("id", &self.id())
+            .field("bytes", &self.bytes.len())
+            .field("digest", &xxh3_64(&self.bytes))
+            .finish()
     }
 }

@@ -8,6 +8,8 @@
 pub(crate) mod descriptors;
 mod text;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -16,7 +18,7 @@ pub(crate) use text::OsText;
 use crate::defaults::MAX_HELLO_BYTES;
 
 /// The message that opens an attachment.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Hello {
     /// The version of this protocol that the face speaks.
@@ -32,6 +34,21 @@ pub(crate) struct Hello {
     pub(crate) umask: u32,
     /// The face's process id, as it sees it itself.
     pub(crate) pid: u32,
+}
+
+impl fmt::Debug for Hello {
+    /// Without the environment's names and values: it can hold credentials.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Hello")
+            .field("protocol", &self.protocol)
+            .field("face", &self.face)
+            .field("cwd", &self.cwd)
+            .field("variables", &self.environment.len())
+            .field("umask", &self.umask)
+            .field("pid", &self.pid)
+            .finish()
+    }
 }
 
 /// What a face wants of the daemon.
@@ -181,6 +198,17 @@ mod tests {
         let length = u32::from_be_bytes(message[..4].try_into().unwrap()) as usize;
         assert_eq!(length, message.len() - 4);
         assert_eq!(Hello::decode(&message[4..]).unwrap(), hello());
+    }
+
+    #[test]
+    fn what_is_shown_of_a_hello_holds_nothing_of_its_environment() {
+        let mut secret = hello();
+        secret.environment = vec![(OsText("NAME".into()), OsText("credential".into()))];
+
+        let shown = format!("{secret:?}");
+
+        assert!(shown.contains("variables: 1"), "{shown}");
+        assert!(!shown.contains("NAME") && !shown.contains("credential"));
     }
 
     #[test]

@@ -185,8 +185,9 @@ impl Driver {
         let Some(handle) = self.clients.get(&client) else {
             return;
         };
-        if let Err(error) = handle.notices.try_send(Notice(text)) {
-            tracing::warn!(%client, notice = ?error.into_inner(), "a line for a person found no room");
+        let bytes = text.len();
+        if handle.notices.try_send(Notice(text)).is_err() {
+            tracing::warn!(%client, bytes, "a line for a person found no room");
         }
     }
 }
