@@ -8,6 +8,8 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use super::{NAMED_PLACES, named_place};
+
 /// The hidden first argument of the short-lived process that leaves the face's session.
 pub(crate) const DETACH: &str = "__detach";
 /// The hidden first argument of the guardian of a daemon.
@@ -62,5 +64,11 @@ pub(crate) fn start_over(arguments: &[OsString]) -> io::Error {
 fn own_binary() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("lspool");
+    // The started process may have another working directory, and has to mean the same places.
+    for name in NAMED_PLACES {
+        if let Some(place) = std::env::var_os(name).as_deref().and_then(named_place) {
+            command.env(name, place);
+        }
+    }
     command
 }

@@ -12,7 +12,7 @@ pub(crate) mod log;
 pub(crate) mod processes;
 pub(crate) mod watch;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// The variables of the environment that say where lspool's own files lie, read once.
@@ -28,7 +28,12 @@ pub(crate) struct Places {
     pub(crate) data: Option<PathBuf>,
     /// `LSPOOL_CONFIG`, else `config.toml` in `XDG_CONFIG_HOME`, else below HOME.
     pub(crate) config: Option<PathBuf>,
+    /// Whether somebody named that very file, so that it has to be there.
+    pub(crate) config_is_named: bool,
 }
+
+/// The variables that may name a place relative to the working directory of the face.
+pub(crate) const NAMED_PLACES: [&str; 2] = ["LSPOOL_RUNTIME_DIR", "LSPOOL_CONFIG"];
 
 impl Places {
     /// Reads the places from this process's environment.
@@ -37,7 +42,7 @@ impl Places {
     }
 
     /// Reads the places from any environment. A value that is empty or relative counts as absent, as the XDG
-    /// specification wants it; a relative `LSPOOL_CONFIG` is taken against the working directory.
+    /// specification wants it; those of [`NAMED_PLACES`] are taken against the working directory.
     pub(crate) fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let absolute = |name: &str| {
             lookup(name)
@@ -47,10 +52,10 @@ impl Places {
         let home = absolute("HOME");
         let below_home = |tail: &str| home.as_deref().map(|home: &Path| home.join(tail));
         let config_home = absolute("XDG_CONFIG_HOME").or_else(|| below_home(".config"));
+        let named = |name: &str| lookup(name).as_deref().and_then(named_place);
+        let named_config = named("LSPOOL_CONFIG");
         Self {
-            runtime: lookup("LSPOOL_RUNTIME_DIR")
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from),
+            runtime: named("LSPOOL_RUNTIME_DIR"),
             xdg_runtime: absolute("XDG_RUNTIME_DIR"),
             state: absolute("XDG_STATE_HOME")
                 .or_else(|| below_home(".local/state"))
@@ -58,9 +63,8 @@ impl Places {
             data: absolute("XDG_DATA_HOME")
                 .or_else(|| below_home(".local/share"))
                 .map(|data| data.join("lspool")),
-            config: lookup("LSPOOL_CONFIG")
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
+            config_is_named: named_config.is_some(),
+            config: named_config
                 .or_else(|| config_home.map(|folder| folder.join("lspool/config.toml"))),
         }
     }
@@ -74,6 +78,15 @@ impl Places {
     pub(crate) fn log_folder(&self) -> Option<PathBuf> {
         self.state.as_deref().map(|state| state.join("log"))
     }
+}
+
+/// The absolute path that the value of one of [`NAMED_PLACES`] stands for in this process; an empty value is none.
+pub(crate) fn named_place(value: &OsStr) -> Option<PathBuf> {
+    if value.is_empty() {
+        return None;
+    }
+    // In a working directory that was removed nothing relative can be found; using it says so.
+    Some(std::path::absolute(value).unwrap_or_else(|_| value.into()))
 }
 
 #[cfg(test)]
@@ -118,6 +131,16 @@ mod tests {
             found.config.as_deref(),
             Some(Path::new("/h/.config/lspool/config.toml"))
         );
+    }
+
+    #[test]
+    fn what_somebody_names_is_taken_against_the_working_directory() {
+        let here = std::env::current_dir().unwrap();
+        let found = places(&[("LSPOOL_RUNTIME_DIR", "r"), ("LSPOOL_CONFIG", "c.toml")]);
+        assert_eq!(found.runtime, Some(here.join("r")));
+        assert_eq!(found.config, Some(here.join("c.toml")));
+        assert!(found.config_is_named);
+        assert!(!places(&[("HOME", "/h"), ("LSPOOL_CONFIG", "")]).config_is_named);
     }
 
     #[test]
