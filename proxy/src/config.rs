@@ -122,6 +122,13 @@ impl Settings {
             return defaults;
         };
         match config_file::read(path) {
+            Ok(None) if places.config_is_named => Self {
+                complaint: Some(format!(
+                    "CONFIG_INVALID: {}, which LSPOOL_CONFIG names, is not there; the defaults are in force",
+                    path.display()
+                )),
+                ..defaults
+            },
             Ok(None) => defaults,
             Ok(Some(text)) => match parse(&text, &path.display().to_string()) {
                 Ok((registry, numbers)) => Self {

@@ -183,6 +183,56 @@ fn a_refused_configuration_is_told_to_whoever_attaches() {
     );
 }
 
+#[test]
+fn a_configuration_that_is_no_file_is_told_and_holds_up_nobody() {
+    // given a name that stands for something from which no text comes
+    let make: [fn(&std::path::Path); 2] = [
+        |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+        |path| std::fs::create_dir(path).unwrap(),
+    ];
+    for make in make {
+        let place = Place::new();
+        make(&place.config());
+        assert_served_with_remark(place.echo(&[]), "not a regular file");
+    }
+}
+
+#[test]
+fn a_named_configuration_that_is_missing_is_told() {
+    let place = Place::new();
+    let mut command = place.lspool(&Place::echo_arguments(&[], &[]));
+    let face = Face::start(command.env("LSPOOL_CONFIG", "nowhere.toml"));
+    // A relative name is one below the face's folder, which is not the daemon's.
+    let named = place.path().join("nowhere.toml");
+    assert_served_with_remark(face, named.to_str().unwrap());
+}
+
+/// Runs a session to its end; its only line on stderr is about the configuration and has this text.
+fn assert_served_with_remark(mut face: Face, text: &str) {
+    face.initialize();
+    face.call("shutdown", &Value::Null);
+    face.notify("exit", &Value::Null);
+    let (status, _, stderr) = face.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(
+        stderr.contains("CONFIG_INVALID") && stderr.contains(text),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_relative_runtime_folder_lies_below_the_faces_folder() {
+    let mut place = Place::new();
+    let folder = place.path().join("relative");
+    place.set_runtime("relative".into());
+    let face = place.initialized_echo(&[]);
+    assert!(folder.join("lspool-1.sock").exists());
+    place.set_runtime(folder);
+    assert_eq!(place.daemons(), [place.daemon().0]);
+    assert_eq!(face.shutdown(), 0);
+}
+
 fn raw(place: &Place, message: &[u8]) -> Value {
     let mut socket = UnixStream::connect(place.socket()).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();

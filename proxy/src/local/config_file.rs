@@ -2,22 +2,33 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use nix::libc;
+
 use crate::defaults::MAX_CONFIG_BYTES;
 
-/// The text of the file, `None` where there is none.
+/// The text of the file, `None` where there is none. Only a regular file is read: nothing else ends for certain.
 #[expect(
     clippy::disallowed_methods,
     reason = "the configuration lies on lspool's own machine whatever the world"
 )]
 pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
-    let file = match File::open(path) {
+    // A FIFO without a writer must not hold up the opening.
+    let opened = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path);
+    let file = match opened {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
     let mut text = String::new();
     file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_CONFIG_BYTES {

@@ -60,6 +60,11 @@ impl Place {
         self.folder.path()
     }
 
+    /// The configuration file of this place, which need not be there.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.path().join("config.toml")
+    }
+
     pub(crate) fn runtime(&self) -> &Path {
         &self.runtime
     }
@@ -90,12 +95,14 @@ impl Place {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path().join("home"))
             .env("LSPOOL_RUNTIME_DIR", &self.runtime)
-            .env("LSPOOL_CONFIG", self.path().join("config.toml"))
             .env("LSPOOL_LOG", "debug")
             .env(ORACLE, &self.name)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if self.config().symlink_metadata().is_ok() {
+            command.env("LSPOOL_CONFIG", self.config());
+        }
         command
     }
 
