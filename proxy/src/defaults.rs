@@ -69,6 +69,28 @@ pub(crate) const FIRST_CLIENT: Duration = Duration::from_secs(10);
 /// How long a new daemon waits for a leaving one to give up the lock.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long one look at a daemon's busy lock lasts before its socket is tried again.
+pub(crate) const LOCK_SLICE: Duration = Duration::from_millis(250);
+
+/// The first and the longest pause before a busy lock is tried again.
+pub(crate) const LOCK_PAUSE: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_millis(50));
+
+/// How long the daemon rests after the system had no descriptor for a connection.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long blocking work that hangs in a dead file system may hold the end of a process.
+pub(crate) const BLOCKED_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long bytes that a lost daemon had already sent may take to reach a reader that does not hurry.
+pub(crate) const LAST_BYTES_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a killed process is given before a sweep looks again.
+pub(crate) const SWEEP_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long the guardian waits for the next sign of life while it ends processes.
+pub(crate) const GUARDIAN_PAUSE: Duration = Duration::from_millis(10);
+
 /// How long the pool may take for its own end once the guardian is gone, before every process of the tree is killed.
 pub(crate) const ORPHANED_GRACE: Duration = Duration::from_millis(700);
 

@@ -8,7 +8,8 @@ use std::io;
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixStream};
 
-use super::{ACCEPT_PAUSE, LOCK_SLICE, listen};
+use super::listen;
+use crate::defaults::{ACCEPT_PAUSE, LOCK_SLICE};
 use crate::local::folder::{FileIdentity, FolderError, FolderLock, RuntimeFolder};
 use crate::local::watch::FolderWatch;
 

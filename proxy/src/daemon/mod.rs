@@ -16,7 +16,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{chdir, setsid};
@@ -24,7 +24,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
 use crate::config::Settings;
-use crate::defaults::{LOCK_TIMEOUT, SWEEP_TIMEOUT};
+use crate::defaults::{BLOCKED_TIMEOUT, LOCK_SLICE, LOCK_TIMEOUT, SWEEP_TIMEOUT};
 use crate::guardian::sweep;
 use crate::local::folder::{FolderError, FolderLock, RuntimeFolder};
 use crate::local::{Places, log};
@@ -37,11 +37,6 @@ use signals::EndSignals;
 pub(crate) const READY: &str = "ready";
 /// What it says when another daemon already serves.
 pub(crate) const ANOTHER: &str = "another";
-
-/// How long one look at a busy lock lasts before the socket is tried again.
-const LOCK_SLICE: Duration = Duration::from_millis(250);
-/// How long the loop rests after the system had no descriptor for a connection.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a daemon says how its start went.
 enum Starter {
@@ -114,7 +109,7 @@ fn start_and_serve(
         serve(host, door, signals).await
     });
     // Blocking work that hangs in a dead file system must not hold the process.
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    runtime.shutdown_timeout(BLOCKED_TIMEOUT);
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
@@ -198,7 +193,7 @@ pub(crate) fn serve_in_process(
         .name("pool".to_owned())
         .spawn(move || {
             runtime.block_on(serve_one(control, settings, guardian));
-            runtime.shutdown_timeout(Duration::from_secs(1));
+            runtime.shutdown_timeout(BLOCKED_TIMEOUT);
         })
 }
 

@@ -4,19 +4,15 @@
 //! says so in one line and ends with 70.
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use super::attach::read_reply;
 use super::{AttachError, Attachment, How, alone, relay};
-use crate::defaults::ACKNOWLEDGEMENT_TIMEOUT;
+use crate::defaults::{ACKNOWLEDGEMENT_TIMEOUT, LAST_BYTES_TIMEOUT};
 use crate::hello::{HelloFace, Reply};
 use crate::standard_streams::complain;
 
 /// The exit code of a face whose daemon is lost or cannot be had.
 pub(crate) const DAEMON_LOST: i32 = 70;
-
-/// How long bytes that a lost daemon had already sent may take to reach a reader that does not hurry.
-const LAST_BYTES: Duration = Duration::from_secs(1);
 
 /// The face of `lspool -- SERVER ARGS…`.
 ///
@@ -60,7 +56,7 @@ pub(crate) fn run(face: HelloFace, how: How) -> Result<i32, AttachError> {
             }
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => {
-                let _ = written.recv_timeout(LAST_BYTES);
+                let _ = written.recv_timeout(LAST_BYTES_TIMEOUT);
                 complain(
                     "lspool: the daemon is lost; start the language server again to attach to a new one",
                 );

@@ -11,7 +11,7 @@ pub(crate) mod sweep;
 use std::ffi::OsString;
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -23,7 +23,7 @@ use nix::sys::stat::{Mode, umask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, chdir, getpid, getppid, setsid};
 
-use crate::defaults::SWEEP_TIMEOUT;
+use crate::defaults::{GUARDIAN_PAUSE, SWEEP_TIMEOUT};
 use crate::local::binary;
 use crate::local::processes::Snapshot;
 use crate::standard_streams;
@@ -31,9 +31,6 @@ use crate::system;
 
 /// The code with which lspool ends when its own machinery failed.
 const INTERNAL: u8 = 70;
-
-/// How long the guardian waits for the next sign of life while it ends processes.
-const SWEEP_STEP: Duration = Duration::from_millis(10);
 
 /// Signals that end a guarded process and are handed on to it.
 const FORWARDED: [Signal; 4] = [
@@ -188,7 +185,7 @@ impl Guardian {
             }
             // A signal that arrives now only shortens the wait.
             while let Ok(Some(_)) = self.signals.read_signal() {}
-            self.wait(PollTimeout::try_from(SWEEP_STEP).unwrap_or(PollTimeout::ZERO));
+            self.wait(PollTimeout::try_from(GUARDIAN_PAUSE).unwrap_or(PollTimeout::ZERO));
         }
     }
 }

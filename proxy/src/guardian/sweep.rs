@@ -9,12 +9,9 @@ use std::time::{Duration, Instant};
 use nix::unistd::{geteuid, getpid};
 
 use super::marker::TreeMarker;
-use crate::defaults::TREE_MARKER;
+use crate::defaults::{SWEEP_PAUSE, TREE_MARKER};
 use crate::local::processes::{self, Process, Snapshot};
 use crate::system;
-
-/// How long a killed process is given before the next snapshot.
-const STEP: Duration = Duration::from_millis(5);
 
 /// Kills one process, if it is still the one that was seen.
 pub(crate) fn end(process: &Process) {
@@ -70,7 +67,7 @@ fn end_all(patience: Duration, find: impl Fn(&Snapshot) -> Vec<Process>) -> usiz
             seen.insert((process.pid, process.started));
         }
         // The kernel gives no descriptor for "all of these ended" that costs less than looking again.
-        std::thread::sleep(STEP);
+        std::thread::sleep(SWEEP_PAUSE);
     }
 }
 

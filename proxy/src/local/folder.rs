@@ -10,8 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
@@ -21,7 +20,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use thiserror::Error;
 
 use super::Places;
-use crate::defaults::{ACKNOWLEDGEMENT_TIMEOUT, SOCKET_PROTOCOL};
+use crate::defaults::{ACKNOWLEDGEMENT_TIMEOUT, LOCK_PAUSE, SOCKET_PROTOCOL};
 
 /// The longest path that a socket address holds.
 const LONGEST_SOCKET_PATH: usize = 107;
@@ -209,17 +208,23 @@ impl RuntimeFolder {
 
     fn wait_for_lock(&self, name: &str, patience: Duration) -> Result<FolderLock, FolderError> {
         let file = self.open_lock(name)?;
-        let (sender, receiver) = mpsc::sync_channel(1);
-        // A blocking lock cannot be interrupted. When it comes too late the receiver is gone, the file is dropped with
-        // the failed send, and the lock is free again; the process is about to end by then.
-        std::thread::spawn(move || {
-            let outcome = file.lock().map(|()| file);
-            let _ = sender.send(outcome);
-        });
-        match receiver.recv_timeout(patience) {
-            Ok(Ok(file)) => Ok(FolderLock { file }),
-            Ok(Err(source)) => Err(self.failed("locking", name, source)),
-            Err(_) => Err(FolderError::Busy(self.path.join(name))),
+        let deadline = Instant::now() + patience;
+        let (mut pause, longest) = LOCK_PAUSE;
+        // A blocking lock cannot be interrupted, and would outlive the patience.
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(FolderLock { file }),
+                Err(TryLockError::Error(source)) => {
+                    return Err(self.failed("locking", name, source));
+                }
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(FolderError::Busy(self.path.join(name)));
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(longest);
         }
     }
 
