@@ -9,7 +9,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use scrub::{SHARED_RULES, ScrubRules};
+pub use scrub::ScrubRules;
 
 /// The variables of a process, ordered by name. Its debug output has names alone.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -127,7 +127,7 @@ pub struct TreeMarker {
 
 impl TreeMarker {
     /// A marker whose value is `OWNER.N`, with an N that this process uses once. `owner` names whoever owns the trees (a
-    /// daemon's own unique id), so that [`crate::local::end_marked`] finds them all after its death.
+    /// daemon's own unique id), so that they can all be found after its death.
     pub fn unique(name: impl Into<OsString>, owner: &str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -3,10 +3,6 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::LazyLock;
-
-/// The built-in rules, for callers that extend nothing.
-pub static SHARED_RULES: LazyLock<ScrubRules> = LazyLock::new(ScrubRules::builtin);
 
 /// The managed namespace: always removed, in any case; no exception reaches it.
 const MANAGED_PREFIX: &str = "LSPOOL_";
@@ -187,7 +183,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn removed(name: &str) -> bool {
-        SHARED_RULES.removes(OsStr::new(name))
+        ScrubRules::builtin().removes(OsStr::new(name))
     }
 
     #[test]

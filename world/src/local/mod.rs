@@ -12,7 +12,6 @@ use crate::ScrubRules;
 
 pub use file_system::LocalFileSystem;
 pub use processes::LocalSubprocess;
-pub use processes::marked::end_marked;
 
 /// What the face that opens the local world decides.
 #[derive(Clone, Debug)]

@@ -5,15 +5,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use lspool_world::local::{
-    InheritedOutput, LocalFileSystem, LocalOptions, LocalSubprocess, end_marked,
-};
-use lspool_world::{
-    FileSystem, OutputMode, OutputStream, ScrubRules, Subprocess, TreeMarker, World, WorldId,
-};
+use lspool_world::local::{InheritedOutput, LocalFileSystem, LocalOptions, LocalSubprocess};
+use lspool_world::{FileSystem, OutputMode, OutputStream, ScrubRules, Subprocess, World, WorldId};
 use proptest::prelude::*;
 
-use crate::fixture::{Fixture, LONG, LocalFixture, SHORT};
+use crate::fixture::{Fixture, LONG, LocalFixture};
 
 fn options() -> LocalOptions {
     LocalOptions {
@@ -107,44 +103,6 @@ fn a_runtime_that_goes_down_takes_its_trees_along() {
     assert!(pids.iter().all(|pid| !fixture.runs(*pid)));
     let facts = self::runtime().block_on(process.done());
     assert_eq!(facts.outcome, None);
-}
-
-#[test]
-fn marked_orphans_are_swept_and_nobody_else() {
-    runtime().block_on(async {
-        // given trees of a dead owner, of which one ignores SIGTERM, and one of another owner
-        let fixture = LocalFixture::open().await;
-        let owner = format!("swept-{}", std::process::id());
-        let mut handles = Vec::new();
-        for (script, owner) in [
-            ("echo; exec sleep 1000", owner.clone()),
-            (
-                "trap '' TERM; echo; while :; do sleep 0.05; done",
-                owner.clone(),
-            ),
-            ("echo; exec sleep 1000", format!("{owner}0")),
-        ] {
-            let mut spec = fixture.script(script);
-            spec.stdout = OutputMode::Pipe;
-            spec.marker = Some(TreeMarker::unique("WORLD_CONTRACT_MARK", &owner));
-            let process = fixture.start(spec).await;
-            crate::fixture::first_lines(&*process, 1).await;
-            handles.push(process);
-        }
-
-        // when they are swept
-        let ended = end_marked("WORLD_CONTRACT_MARK".as_ref(), &owner, SHORT)
-            .await
-            .unwrap();
-
-        // then those of the owner are gone, and the other is not
-        assert!(ended >= 2, "{ended}");
-        assert_eq!(handles[0].done().await.signal(), Some(15));
-        assert_eq!(handles[1].done().await.signal(), Some(9));
-        assert!(fixture.runs(handles[2].pid().unwrap()));
-        drop(handles);
-        fixture.close().await;
-    });
 }
 
 /// What the log was given, shared with the subscriber that writes it.

@@ -20,8 +20,6 @@ mod supervisor;
 mod table;
 mod tree;
 
-pub(super) mod marked;
-
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;

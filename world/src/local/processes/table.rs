@@ -43,14 +43,6 @@ pub(super) fn row(pid: u32) -> Option<Row> {
     parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The user of a process; `None` when it does not exist.
-pub(super) fn owner(pid: u32) -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata(format!("/proc/{pid}"))
-        .ok()
-        .map(|metadata| metadata.uid())
-}
-
 /// The environment with which a process was started: `NAME=VALUE` entries, each ended by a NUL byte. `None` when it
 /// cannot be read; empty while a process is between two programs.
 pub(super) fn environment(pid: u32) -> Option<Vec<u8>> {
