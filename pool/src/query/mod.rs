@@ -22,12 +22,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use lspool_normalize::{Position, Token, UriKey};
 use lspool_world::{Environment, TargetKey};
 
+use crate::edge::TextId;
 use crate::registry::{Definition, LaunchFacts};
 
 pub use finish::{EditorText, FinishInput, finish};
@@ -78,7 +80,7 @@ pub struct RunningRoot {
 }
 
 /// All that the core needs to ask a server a query, or to start one first.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Prepared {
     /// The server.
     pub definition: Arc<Definition>,
@@ -100,6 +102,8 @@ pub struct Prepared {
     pub language_id: String,
     /// The text that the query is about: the file's on disk without a byte order mark, or an editor's.
     pub text: Arc<str>,
+    /// The id of `text`, made where the text is read so that nobody reads it again.
+    pub text_id: TextId,
     /// The editor's text, when the query asked for that view and an editor holds the document.
     pub editor_text: Option<EditorText>,
     /// The fs version of the file when it was read.
@@ -110,6 +114,30 @@ pub struct Prepared {
     pub token: Option<Token>,
     /// How to start the server; `None` where no program is to be had and only the running instance can be asked.
     pub launch: Option<LaunchPlan>,
+}
+
+impl fmt::Debug for Prepared {
+    /// Without the text.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Prepared")
+            .field("definition", &self.definition.id)
+            .field("root_path", &self.root_path)
+            .field("root_uri", &self.root_uri)
+            .field("root_key", &self.root_key)
+            .field("file_path", &self.file_path)
+            .field("file_uri", &self.file_uri)
+            .field("asked_uri", &self.asked_uri)
+            .field("file_key", &self.file_key)
+            .field("language_id", &self.language_id)
+            .field("text", &self.text_id)
+            .field("editor_text", &self.editor_text)
+            .field("file_version", &self.file_version)
+            .field("position", &self.position)
+            .field("token", &self.token)
+            .field("launch", &self.launch)
+            .finish()
+    }
 }
 
 /// What starts a server, complete but for streams and limits.

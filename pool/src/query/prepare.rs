@@ -17,6 +17,7 @@ use super::locate::locate;
 use super::path::fs_error;
 use super::text::{TextLimit, read_bounded};
 use super::{EditorText, Prepared, QueryContext, RunningRoot};
+use crate::edge::TextId;
 use crate::registry::Registry;
 
 /// Finds what a query is about and how it can be asked. `running` are the instances that live now: one of them that
@@ -63,6 +64,7 @@ pub async fn prepare(
         asked_uri: asked.uri,
         file_key: asked.target.key().clone(),
         language_id: chosen.server.language_id,
+        text_id: TextId::of(&text),
         text,
         editor_text,
         file_version: file.version,

@@ -133,7 +133,10 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let now = self.now;
-        let text = Text::new(prepared.text.clone());
+        let text = Text {
+            id: prepared.text_id,
+            content: prepared.text.clone(),
+        };
         let hold = QueryHold {
             path: prepared.file_path.clone(),
             text: text.clone(),

@@ -21,6 +21,7 @@ use crate::core::client::{Client, ClientFace};
 use crate::core::effect::{Effect, Job};
 use crate::core::ids::{ClientId, InstanceId, JobId, QueryTicket, Tick, Timer};
 use crate::core::{Core, JobOwner};
+use crate::edge::TextId;
 use crate::query::{EditorText, NamedFile, Prepared, RunningRoot};
 
 /// LSP: the content was changed while the request ran.
@@ -192,9 +193,20 @@ impl Core {
         if query.request.view != Some(View::Editor) {
             return false;
         }
-        let key = UriKey::new(&prepared.asked_uri);
-        let before = prepared.editor_text.as_ref().map(|text| &text.text);
-        before != self.editor_texts().get(&key).map(|text| &text.text)
+        let before = prepared.editor_text.as_ref().map(|_| prepared.text_id);
+        before != self.editor_text_of(&UriKey::new(&prepared.asked_uri))
+    }
+
+    /// The text that whoever was active last holds of a document.
+    fn editor_text_of(&self, key: &UriKey) -> Option<TextId> {
+        let holders = self.clients.values().filter_map(|client| {
+            let mut documents = client.documents.iter();
+            let (_, document) = documents.rfind(|(uri, _)| UriKey::new(uri) == *key)?;
+            Some((client.activity, document.text.id))
+        });
+        holders
+            .max_by_key(|(activity, _)| *activity)
+            .map(|(_, text)| text)
     }
 
     /// The files outside of their roots that answers of living instances have named.

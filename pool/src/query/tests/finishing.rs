@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Bench, ask};
+use crate::edge::TextId;
 use crate::query::{EditorText, FinishInput, finish, prepare};
 use crate::registry::Registry;
 
@@ -306,6 +307,7 @@ async fn an_editors_text_is_named_as_such() {
     let text: Arc<str> = Arc::from("\n\n\n\n\nx\n");
     let mut prepared = (*input.prepared).clone();
     prepared.text = Arc::clone(&text);
+    prepared.text_id = TextId::of(&text);
     prepared.editor_text = Some(EditorText {
         text,
         version: "12".into(),

@@ -8,7 +8,7 @@ use lspool_normalize::{
     Completeness, Envelope, Position, QueryRequest, QueryResult, TextSource, TextVersion, UriKey,
 };
 use lspool_pool::core::{Event, Job, JobId, JobOutcome, LaunchOutcome, RereadDocument, compose};
-use lspool_pool::edge::Text;
+use lspool_pool::edge::{Text, TextId};
 use lspool_pool::query::{EditorText, FinishInput, LaunchPlan, Prepared};
 use lspool_pool::registry::{LaunchFacts, Registry};
 use lspool_world::{Environment, TargetKey};
@@ -94,6 +94,9 @@ impl Rig {
             umask: 0o022,
             facts: facts("clangd-of-query"),
         };
+        let text: Arc<str> = editor_text
+            .as_ref()
+            .map_or_else(|| text.as_str().into(), |editor| editor.text.clone());
         let prepared = Prepared {
             definition: registry.definition("clangd").unwrap().clone(),
             root_path: ROOT.into(),
@@ -104,9 +107,8 @@ impl Rig {
             asked_uri: request.file.clone(),
             file_key: root_key(),
             language_id: "c".to_owned(),
-            text: editor_text
-                .as_ref()
-                .map_or_else(|| text.as_str().into(), |editor| editor.text.clone()),
+            text_id: TextId::of(&text),
+            text,
             editor_text,
             file_version: version.to_string(),
             position: Position {
