@@ -166,7 +166,7 @@ async fn accept(host: &Arc<Host>, door: &mut Option<Door<'_>>, connections: &Tas
             }
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// The first signal starts the end ladder, the next ends the process at once.
