@@ -103,3 +103,20 @@ fn a_changed_configuration_is_remarked_until_a_stop_puts_it_in_force() {
     assert_eq!(configuration(), "in force");
     assert_eq!(editor.shutdown(), 0);
 }
+
+#[test]
+fn the_command_line_ends_one_server_by_its_id() {
+    let place = Place::new();
+    assert_eq!(place.run(&["stop", "i1"]).0, 1, "without a daemon");
+    let editor = place.initialized_echo(&[]);
+    let id = place.status()["instances"][0]["id"].clone();
+
+    assert_eq!(place.run(&["stop", id.as_str().unwrap()]).0, 0);
+
+    assert_eq!(place.status()["instances"], json!([]));
+    let (code, stdout, stderr) = place.run(&["stop", "i77"]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(stderr.contains("no instance i77"), "{stderr}");
+    assert_eq!(place.run(&["stop", "i77", "--force"]).0, 2);
+    drop(editor);
+}

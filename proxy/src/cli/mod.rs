@@ -6,6 +6,7 @@
 mod query;
 mod refusal;
 mod status;
+mod stop;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +17,6 @@ use lspool_normalize::RpcError;
 
 use crate::daemon;
 use crate::defaults::{ACKNOWLEDGEMENT_TIMEOUT, METHODS_VERSION, SOCKET_PROTOCOL};
-use crate::face::attach::stop_daemon;
 use crate::face::client::{CallError, MethodClient};
 use crate::face::{AttachError, How, shim};
 use crate::guardian;
@@ -57,8 +57,8 @@ enum Command {
     Connect(ConnectArgs),
     /// Show what runs and who is attached; starts nothing.
     Status(StatusArgs),
-    /// End the daemon and everything that it runs.
-    Stop(StopArgs),
+    /// End the daemon and everything that it runs, or one server.
+    Stop(stop::StopArgs),
     /// Run the daemon, which otherwise starts by itself when it is needed.
     Daemon(DaemonArgs),
 }
@@ -78,13 +78,6 @@ struct StatusArgs {
     /// Print the whole status as JSON.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Args)]
-struct StopArgs {
-    /// End the daemon although editors are attached.
-    #[arg(long)]
-    force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -146,7 +139,7 @@ fn dispatch(cli: Cli, how: How, guardian: Option<u32>) -> ExitCode {
         },
         Some(Command::Query(arguments)) => query::run(&arguments, how),
         Some(Command::Status(arguments)) => status::run(arguments.json),
-        Some(Command::Stop(arguments)) => stop(arguments.force),
+        Some(Command::Stop(arguments)) => stop::run(&arguments),
         Some(Command::Daemon(_)) => match guardian {
             Some(guardian) => daemon::run_in_foreground(guardian),
             None => usage("the daemon runs below its guardian"),
@@ -158,21 +151,6 @@ fn attach(face: HelloFace, how: How) -> ExitCode {
     match shim::run(face, how) {
         // A code of the protocol's own range; what a shell cannot show is an internal failure.
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(code::DAEMON_LOST)),
-        Err(error) => not_attached(&error),
-    }
-}
-
-fn stop(force: bool) -> ExitCode {
-    match stop_daemon(force) {
-        Ok(()) => ExitCode::from(code::DONE),
-        Err(AttachError::NotRunning) => {
-            complain("lspool: no daemon is running");
-            ExitCode::from(code::DONE)
-        }
-        Err(AttachError::Refused { message, .. }) => {
-            complain(&format!("lspool: {message}"));
-            ExitCode::from(code::NEGATIVE)
-        }
         Err(error) => not_attached(&error),
     }
 }
