@@ -1,6 +1,8 @@
 //! What must hold between any two events.
 
 use super::Core;
+use super::client::Phase;
+use super::ids::ClientId;
 use super::instance::{Ask, Requester};
 
 /// Requests and documents for which one more event passes between two checks of a debug build.
@@ -102,6 +104,7 @@ impl Core {
             }
         }
         for (id, client) in &self.clients {
+            self.check_examined(*id);
             for (target, number) in client.requests.values() {
                 let known = self
                     .instances
@@ -123,6 +126,18 @@ impl Core {
                     "{id} has a slot without a job"
                 );
             }
+        }
+    }
+
+    fn check_examined(&self, id: ClientId) {
+        let client = &self.clients[&id];
+        if client.phase == Phase::Answered {
+            let waits = client
+                .parked
+                .iter()
+                .take(client.examined)
+                .all(|frame| !self.can_serve(id, frame));
+            assert!(waits, "{id} has a frame that nobody will serve");
         }
     }
 }

@@ -141,6 +141,8 @@ pub(super) struct Client {
     pub(super) outbox: Outbox,
     /// Frames that wait for their turn, in order.
     pub(super) parked: VecDeque<Frame>,
+    /// How many of the first of them are known to wait for `initialized`: a long queue is looked through once.
+    pub(super) examined: usize,
     /// Bytes of frames that were held for the handshake without credit.
     pub(super) held_bytes: usize,
     /// Requests in flight: the client's id → the instance and the id there.
@@ -173,6 +175,7 @@ impl Client {
             instances: Vec::new(),
             outbox: Outbox::new(outbox_bytes, now),
             parked: VecDeque::new(),
+            examined: 0,
             held_bytes: 0,
             requests: BTreeMap::new(),
             calls: BTreeMap::new(),

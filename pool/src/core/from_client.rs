@@ -76,10 +76,18 @@ impl Core {
             let Some(client) = self.clients.get_mut(&id) else {
                 return;
             };
+            if client.phase == Phase::Answered {
+                client.examined = at;
+            }
             let Some(frame) = client.parked.remove(at) else {
                 return;
             };
             self.serve(id, &frame, out);
+        }
+        if let Some(client) = self.clients.get_mut(&id)
+            && client.phase == Phase::Answered
+        {
+            client.examined = client.parked.len();
         }
     }
 
@@ -87,14 +95,18 @@ impl Core {
     /// one that is not, and behind a notification that waits for a stalled server the first request, to be refused.
     fn next_parked(&self, id: ClientId) -> Option<usize> {
         let client = self.clients.get(&id)?;
+        if client.phase == Phase::Answered {
+            let from = client.examined.min(client.parked.len());
+            let mut rest = client.parked.range(from..);
+            let at = rest.position(|frame| self.can_serve(id, frame));
+            return at.map(|at| from + at);
+        }
         let head = client.parked.front()?;
         if self.can_serve(id, head) {
             return Some(0);
         }
         let mut behind = client.parked.iter().skip(1);
-        let at = if client.phase == Phase::Answered {
-            behind.position(|frame| self.can_serve(id, frame))
-        } else if self.uses_a_stalled_server(client) {
+        let at = if self.uses_a_stalled_server(client) {
             behind.position(|frame| {
                 frame.message.kind() == Kind::Request
                     && !frame
@@ -117,7 +129,7 @@ impl Core {
     }
 
     /// Whether the head of a client's link can be acted on now.
-    fn can_serve(&self, id: ClientId, frame: &Frame) -> bool {
+    pub(super) fn can_serve(&self, id: ClientId, frame: &Frame) -> bool {
         let Some(client) = self.clients.get(&id) else {
             return true;
         };

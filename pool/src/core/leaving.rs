@@ -276,6 +276,7 @@ impl Core {
             .into_iter()
             .partition(|frame| frame.message.method().is_some_and(|method| keeps(&method)));
         client.parked.extend(kept);
+        client.examined = 0;
         for frame in failed {
             if let Some(request) = frame
                 .message

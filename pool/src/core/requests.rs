@@ -176,6 +176,7 @@ impl Core {
             .iter()
             .position(|frame| frame.message.id() == Some(request));
         if let Some(frame) = parked.and_then(|at| client.parked.remove(at)) {
+            client.examined = client.examined.saturating_sub(1);
             out.push(Effect::Release {
                 link: Link::Client(id),
                 credit: frame.credit,

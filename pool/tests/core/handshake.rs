@@ -364,3 +364,31 @@ fn given_a_client_that_knows_lspool_then_its_result_alone_carries_the_announceme
     assert_eq!(result_of(&rig.got(plain)[0]), RESULT);
     rig.end();
 }
+
+#[test]
+fn given_what_is_held_for_initialized_then_what_is_not_passes_it_and_the_rest_keeps_its_order() {
+    let mut rig = Rig::new();
+    let client = rig.client("clangd");
+    rig.initialize(client, "{}");
+    rig.server_got();
+    for number in 1..=4 {
+        rig.hover(client, &number.to_string());
+    }
+    rig.request(client, "5", "lspool/status", "{}");
+    rig.cancel(client, "2");
+    rig.hover(client, "6");
+    rig.request(client, "7", "lspool/status", "{}");
+    assert_eq!(rig.calls.len(), 2);
+    rig.initialized(client);
+    assert_eq!(
+        rig.server_methods().len(),
+        5,
+        "initialized and four questions"
+    );
+    for number in [1, 3, 4, 6] {
+        rig.serve("textDocument/hover", &number.to_string());
+        assert_eq!(rig.answer(client, &json!(number))["result"], number);
+    }
+    rig.check_credit();
+    rig.end();
+}
