@@ -170,7 +170,7 @@ impl Core {
                 document.advance(text.clone());
                 self.send_document(target, message, out);
                 self.taint_queries(target, uri);
-                self.disturb_requests(target, uri, &text);
+                self.disturb_requests(target, uri, text);
             }
             None => self.switch(target, uri, text, out),
         }
@@ -358,7 +358,7 @@ impl Core {
         };
         self.compose(target, work, out);
         self.taint_queries(target, uri);
-        self.disturb_requests(target, uri, &text);
+        self.disturb_requests(target, uri, text);
     }
 
     /// Sends the document message that a job composes, in its place.

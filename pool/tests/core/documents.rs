@@ -310,7 +310,8 @@ fn given_a_file_that_one_client_opens_after_all_were_told_of_it_then_all_hear_th
     let (first, second) = (rig.attach("{}"), rig.attach("{}"));
     rig.tell("textDocument/publishDiagnostics", &diagnostics(FILE, None));
     rig.open(first, FILE, "1", "x");
-    (rig.got(first), rig.got(second));
+    rig.got(first);
+    rig.got(second);
     let mended = format!(r#"{{"uri":"{FILE}","diagnostics":[]}}"#);
     rig.tell("textDocument/publishDiagnostics", &mended);
     for client in [first, second] {
@@ -380,7 +381,8 @@ fn given_a_request_that_a_strangers_edit_made_fail_then_it_is_asked_again_once_o
     }
     rig.hover(asker, "1");
     rig.change(typist, FILE, "2", "y");
-    (rig.got(asker), rig.server_got());
+    rig.got(asker);
+    rig.server_got();
     rig.refuse("textDocument/hover", -32801);
     assert!(rig.got(asker).is_empty(), "the asker did nothing wrong");
     assert_eq!(
