@@ -27,7 +27,7 @@ pub(super) struct JobContext {
 /// How long a job that looks up or reads a few files may take, a file system that hangs included.
 const FILES: Duration = Duration::from_secs(30);
 /// How long the preparation of a query may take, which looks at folders and candidates.
-const PREPARE: Duration = Duration::from_secs(60);
+const PREPARE: Duration = Duration::from_mins(1);
 
 /// The time that a job has; `None` for one that only computes.
 pub(super) fn deadline(work: &Job) -> Option<Duration> {
@@ -48,13 +48,13 @@ pub(super) async fn bounded(
     let mut task = JoinSet::new();
     task.spawn(work);
     let joined = match deadline {
-        Some(deadline) => match tokio::time::timeout(deadline, task.join_next()).await {
-            Ok(joined) => joined,
-            Err(_) => {
+        Some(deadline) => {
+            let Ok(joined) = tokio::time::timeout(deadline, task.join_next()).await else {
                 let seconds = deadline.as_secs();
                 return JobOutcome::Failed(format!("no answer within {seconds} s"));
-            }
-        },
+            };
+            joined
+        }
         None => task.join_next().await,
     };
     match joined {

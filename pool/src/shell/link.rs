@@ -358,7 +358,6 @@ mod tests {
             inputs,
             cancel: CancellationToken::new(),
         };
-        let written = tokio::spawn(writer.run());
         let params = format!("\"{}\"", "x".repeat(LARGE));
         let small = Message::notification("small", "{}");
         let large = Message::notification("large", &params);
@@ -369,27 +368,26 @@ mod tests {
         }
         assert!(queue.send(ToWrite::Close).await.is_ok());
 
-        let read = tokio::spawn(async move {
-            let mut read = Vec::new();
-            peer.read_to_end(&mut read).await.map(|_| read.len())
-        });
+        let mut read = Vec::new();
         let mut parts = Vec::new();
-        while let Some(Input::Event(event)) = reports.recv().await {
-            let Event::Drained {
-                bytes, messages, ..
-            } = event
-            else {
-                panic!("{event:?}");
-            };
-            parts.push((bytes, messages));
-        }
+        let reports = async {
+            while let Some(Input::Event(event)) = reports.recv().await {
+                let Event::Drained {
+                    bytes, messages, ..
+                } = event
+                else {
+                    panic!("{event:?}");
+                };
+                parts.push((bytes, messages));
+            }
+        };
+        let ((), all_read, ()) = tokio::join!(writer.run(), peer.read_to_end(&mut read), reports);
 
         assert!(parts.len() > 2, "{parts:?}");
         let sum = parts
             .iter()
             .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
         assert_eq!(sum, (bytes, 2));
-        assert!(read.await.unwrap().unwrap() > bytes);
-        written.await.unwrap();
+        assert!(all_read.unwrap() > bytes);
     }
 }

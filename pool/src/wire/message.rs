@@ -273,6 +273,6 @@ impl fmt::Debug for Message {
             .field("id", &self.id())
             .field("bytes", &self.bytes.len())
             .field("digest", &xxh3_64(&self.bytes))
-            .finish()
+            .finish_non_exhaustive()
     }
 }

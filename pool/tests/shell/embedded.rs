@@ -19,6 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// The longest that any wait of these tests may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -128,7 +129,7 @@ impl Peer {
             notices,
         };
         let pool = pool.clone();
-        let end = tokio::spawn(async move { pool.attach(connection).await });
+        let end = TaskTracker::new().spawn(async move { pool.attach(connection).await });
         Self { input, output, end }
     }
 
