@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use lspool_normalize::{QueryRequest, QueryResult, RpcError};
 use lspool_pool::core::{ClientId, CoreConfig, CoreLimits, InstanceId, InstanceStatus};
+use lspool_pool::registry::{LaunchFacts, LaunchInput};
 use lspool_pool::{
     BoxFuture, ClientContext, Connection, Face, MethodCall, Methods, Notice, Pool, PoolOptions,
 };
@@ -25,6 +26,9 @@ use crate::guardian::marker::TreeMarker;
 use crate::hello::{Hello, HelloFace};
 use crate::local::processes::{self, Snapshot};
 use crate::methods::{Answer, Backend, ConnectionMethods, StopRequest};
+
+/// The exit code of a connection whose input ended without `shutdown`.
+const INPUT_ENDED: i32 = 1;
 
 /// One accepted attachment.
 pub(crate) struct Session {
@@ -47,6 +51,7 @@ pub(crate) struct Session {
 /// The pool as the faces use it.
 pub(crate) struct Serving {
     pool: Pool,
+    world: World,
 }
 
 impl Serving {
@@ -65,6 +70,7 @@ impl Serving {
                 .to_string(),
         };
         Self {
+            world: world.clone(),
             pool: Pool::start(PoolOptions {
                 world,
                 core: Arc::new(core),
@@ -112,6 +118,11 @@ impl Serving {
             pid: peer,
             name,
         };
+        let unasked = Unasked {
+            face: face.clone(),
+            context: context.clone(),
+            notices: notices.clone(),
+        };
         let over = CancellationToken::new();
         let _over_at_the_end = over.clone().drop_guard();
         let backend = ConnectionBackend {
@@ -133,7 +144,11 @@ impl Serving {
             gone,
             notices,
         };
-        self.pool.attach(connection).await.exit_code
+        let code = self.pool.attach(connection).await.exit_code;
+        if code == INPUT_ENDED {
+            return unasked.exit_code(&self.world).await.unwrap_or(code);
+        }
+        code
     }
 
     /// Resolves when there is neither a client nor an instance.
@@ -147,6 +162,34 @@ impl Serving {
             .shutdown()
             .await
             .map_err(|error| error.to_string())
+    }
+}
+
+/// A connection that ended at the end of its input, perhaps before it asked for its server.
+struct Unasked {
+    face: Face,
+    context: ClientContext,
+    notices: mpsc::Sender<Notice>,
+}
+
+impl Unasked {
+    /// The code of a server that could not have been started, as a shell has it, with a word to the person.
+    async fn exit_code(&self, world: &World) -> Option<i32> {
+        let Face::Server { argv } = &self.face else {
+            return None;
+        };
+        let input = LaunchInput {
+            argv,
+            cwd: &self.context.cwd,
+            environment: &self.context.environment,
+            scrub: false,
+            options_digest: 0,
+            identity_env: &[],
+        };
+        let error = LaunchFacts::resolve(world, input).await.err()?;
+        // The face of a person who has read nothing for so long that there is no room has no use for it.
+        let _ = self.notices.try_send(Notice(format!("lspool: {error}")));
+        Some(error.exit_code())
     }
 }
 

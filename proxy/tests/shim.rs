@@ -69,6 +69,23 @@ fn a_missing_server_is_127_and_one_that_cannot_run_126() {
 }
 
 #[test]
+fn a_missing_server_is_told_also_to_who_never_asks_for_it() {
+    let place = Place::new();
+    let plain = place.path().join("plain");
+    File::create(&plain).unwrap();
+    for (command, code) in [
+        ("no-such-server", 127),
+        (plain.to_str().unwrap(), 126),
+        ("cat", 1),
+    ] {
+        let output = place.lspool(&["--", command]).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert_eq!(stderr.contains(command), code != 1, "{stderr}");
+    }
+}
+
+#[test]
 fn sockets_carry_a_session_as_node_gives_them() {
     let place = Place::new();
     let (near, far) = UnixStream::pair().unwrap();
