@@ -6,6 +6,7 @@ mod documents;
 mod ending;
 mod handshake;
 mod jobs;
+mod leaving;
 mod pressure;
 mod property;
 mod queries;
