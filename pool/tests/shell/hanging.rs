@@ -19,7 +19,7 @@ use crate::embedded::{INITIALIZE, Peer, SERVER, local, pool_in, server, within};
 struct Hanging {
     real: Arc<dyn Subprocess>,
     /// Told of each start.
-    starts: mpsc::UnboundedSender<()>,
+    starts: mpsc::Sender<()>,
 }
 
 #[async_trait]
@@ -55,7 +55,7 @@ impl Subprocess for Hanging {
     }
 
     async fn spawn(&self, spec: SpawnSpec) -> Result<Box<dyn ProcessHandle>, SpawnError> {
-        self.starts.send(()).unwrap();
+        self.starts.send(()).await.unwrap();
         spec.cancel.cancelled().await;
         std::future::pending().await
     }
@@ -74,7 +74,7 @@ impl Subprocess for Hanging {
 
 #[tokio::test(start_paused = true)]
 async fn given_a_start_that_hangs_when_the_pool_ends_then_that_is_told_and_not_waited_for() {
-    let (starts, mut started) = mpsc::unbounded_channel();
+    let (starts, mut started) = mpsc::channel(1);
     let world = local();
     let hanging = Hanging {
         real: world.subprocess().clone(),
