@@ -90,6 +90,7 @@ struct Instance {
     #[serde(default)]
     memory_bytes: u64,
     last_exit: Option<String>,
+    end_failure: Option<String>,
     why_not_shared: Option<String>,
 }
 
@@ -113,6 +114,7 @@ fn render(status: &Status) -> String {
             instance.why_not_shared.clone(),
             (instance.restarts > 0).then(|| format!("restarted {} times", instance.restarts)),
             instance.last_exit.clone(),
+            instance.end_failure.clone(),
         ];
         lines.extend(
             remarks

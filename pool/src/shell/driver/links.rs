@@ -78,7 +78,8 @@ impl Driver {
             methods,
             notices,
             end: Some(end),
-            exit_code: 1,
+            exit_code: None,
+            written: false,
         };
         self.clients.insert(client, handle);
         self.handle(Event::ClientOpened {
@@ -171,13 +172,32 @@ impl Driver {
         let Some(handle) = self.clients.get_mut(&client) else {
             return;
         };
-        handle.exit_code = exit_code;
+        handle.exit_code = Some(exit_code);
         handle.link.reader_cancel.cancel();
         // An empty queue would not tell: the writer may hold a message that its peer does not read.
         if drained {
             close(&handle.link);
         } else {
             handle.link.cancel.cancel();
+        }
+        self.end_if_over(client);
+    }
+
+    /// Ends a connection that the core has closed and whose writer is done.
+    pub(super) fn end_if_over(&mut self, client: ClientId) {
+        let code = self
+            .clients
+            .get(&client)
+            .filter(|handle| handle.written)
+            .and_then(|handle| handle.exit_code);
+        let Some(exit_code) = code else { return };
+        let Some(mut handle) = self.clients.remove(&client) else {
+            return;
+        };
+        handle.link.cancel.cancel();
+        if let Some(end) = handle.end.take() {
+            // Whoever attached may have gone.
+            let _ = end.send(ConnectionEnd { exit_code });
         }
     }
 

@@ -83,7 +83,10 @@ struct ClientHandle {
     methods: Arc<dyn Methods>,
     notices: mpsc::Sender<Notice>,
     end: Option<oneshot::Sender<ConnectionEnd>>,
-    exit_code: i32,
+    /// The core's word on the end, which alone knows the exit code.
+    exit_code: Option<i32>,
+    /// Whether the writer has ended, by its own failure or by order.
+    written: bool,
 }
 
 struct ServerHandle {
@@ -274,16 +277,10 @@ impl Driver {
                 });
             }
             Input::ClientWritten { client } => {
-                let Some(mut handle) = self.clients.remove(&client) else {
-                    return;
-                };
-                handle.link.cancel.cancel();
-                if let Some(end) = handle.end.take() {
-                    // Whoever attached may have gone.
-                    let _ = end.send(ConnectionEnd {
-                        exit_code: handle.exit_code,
-                    });
+                if let Some(handle) = self.clients.get_mut(&client) {
+                    handle.written = true;
                 }
+                self.end_if_over(client);
             }
             Input::Query {
                 ticket,
