@@ -42,11 +42,9 @@ impl Core {
         frame: &Frame,
         out: &mut Vec<Effect>,
     ) {
-        let target = self
-            .clients
-            .get(&id)
-            .and_then(|client| client.instances.first().copied());
-        let Some(target) = target else { return };
+        let Some(target) = self.first_instance(id) else {
+            return;
+        };
         let Some(instance) = self.instances.get_mut(&target) else {
             return;
         };

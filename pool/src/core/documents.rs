@@ -52,7 +52,8 @@ impl Instance {
 }
 
 impl Core {
-    fn first_instance(&self, id: ClientId) -> Option<InstanceId> {
+    /// The server that a client's messages go to, while it is there.
+    pub(super) fn first_instance(&self, id: ClientId) -> Option<InstanceId> {
         let target = *self.clients.get(&id)?.instances.first()?;
         self.instances.contains_key(&target).then_some(target)
     }

@@ -34,11 +34,7 @@ impl Core {
         frame: &Frame,
         out: &mut Vec<Effect>,
     ) {
-        let target = self
-            .clients
-            .get(&id)
-            .and_then(|client| client.instances.first().copied());
-        let Some(target) = target.filter(|target| self.instances.contains_key(target)) else {
+        let Some(target) = self.first_instance(id) else {
             let text = format!(
                 "{method} cannot be answered: the language server is gone; see `lspool status`"
             );
@@ -130,11 +126,10 @@ impl Core {
         frame: &Frame,
         out: &mut Vec<Effect>,
     ) {
-        let target = self
-            .clients
-            .get(&id)
-            .and_then(|client| client.instances.first().copied());
-        let Some(target) = target.filter(|target| self.serves(*target)) else {
+        let Some(target) = self
+            .first_instance(id)
+            .filter(|target| self.serves(*target))
+        else {
             return;
         };
         self.send_to_server(target, frame.message.clone(), out);
@@ -219,12 +214,9 @@ impl Core {
         frame: &Frame,
         out: &mut Vec<Effect>,
     ) {
-        let target = self
-            .clients
-            .get(&id)
-            .and_then(|client| client.instances.first().copied());
-        let Some((target, instance)) =
-            target.and_then(|target| Some((target, self.instances.get(&target)?)))
+        let Some((target, instance)) = self
+            .first_instance(id)
+            .and_then(|target| Some((target, self.instances.get(&target)?)))
         else {
             return;
         };
