@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use lspool_pool::registry::{ConfigError, Registry};
+use lspool_pool::registry::{ConfigError, Registry, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -218,17 +218,12 @@ impl Source<'_> {
             .iter()
             .find(|known| known.section == section && known.name == name)
         else {
-            let nearest = KEYS
-                .iter()
-                .filter(|known| known.section == section)
-                .max_by(|left, right| {
-                    strsim::normalized_damerau_levenshtein(left.name, name)
-                        .total_cmp(&strsim::normalized_damerau_levenshtein(right.name, name))
-                })
-                .map_or("", |known| known.name);
-            return Err(at(&format!(
-                "there is no such key; the nearest is `{nearest}`"
-            )));
+            let names = KEYS.iter().filter(|known| known.section == section);
+            let names = names.map(|known| known.name);
+            return Err(at(&match nearest(name, names) {
+                Some(meant) => format!("there is no such key; the nearest is `{meant}`"),
+                None => "there is no such key".to_owned(),
+            }));
         };
         let number = value
             .as_integer()
