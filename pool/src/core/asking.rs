@@ -131,10 +131,7 @@ impl Core {
             generation,
             id: request,
         } = asked;
-        let instance = self
-            .instances
-            .get_mut(&target)
-            .filter(|it| it.generation == generation)?;
+        let instance = self.process(target, generation)?;
         let ask = instance.asks.remove(&request)?;
         Some((target, request, ask))
     }

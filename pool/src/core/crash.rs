@@ -27,11 +27,7 @@ impl Core {
         report: &ExitReport,
         out: &mut Vec<Effect>,
     ) {
-        let Some(instance) = self
-            .instances
-            .get_mut(&target)
-            .filter(|it| it.generation == generation)
-        else {
+        let Some(instance) = self.process(target, generation) else {
             return;
         };
         instance.end.exited = true;

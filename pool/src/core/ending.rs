@@ -23,11 +23,7 @@ impl Core {
         match link {
             Link::Client(id) => self.client_link_closed(id, reason, out),
             Link::Server(target, generation) => {
-                let Some(instance) = self
-                    .instances
-                    .get_mut(&target)
-                    .filter(|it| it.generation == generation)
-                else {
+                let Some(instance) = self.process(target, generation) else {
                     return;
                 };
                 // A server that closed its output, or prints what is no protocol, can serve nobody.
@@ -253,11 +249,7 @@ impl Core {
         result: Result<(), String>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(instance) = self
-            .instances
-            .get_mut(&target)
-            .filter(|it| it.generation == generation)
-        else {
+        let Some(instance) = self.process(target, generation) else {
             return;
         };
         match result {

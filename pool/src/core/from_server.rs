@@ -22,11 +22,7 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let link = Link::Server(target, generation);
-        let Some(instance) = self
-            .instances
-            .get_mut(&target)
-            .filter(|it| it.generation == generation)
-        else {
+        let Some(instance) = self.process(target, generation) else {
             return out.push(Effect::Release {
                 link,
                 credit: frame.credit,

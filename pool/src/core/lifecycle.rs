@@ -66,11 +66,7 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let now = self.now;
-        let Some(instance) = self
-            .instances
-            .get_mut(&target)
-            .filter(|it| it.generation == generation)
-        else {
+        let Some(instance) = self.process(target, generation) else {
             return;
         };
         match result {

@@ -200,6 +200,13 @@ impl Core {
         self.clients.is_empty() && self.instances.is_empty() && self.queries.is_empty()
     }
 
+    /// The instance, while this is the generation of its process: what comes from an older one counts no more.
+    fn process(&mut self, target: InstanceId, generation: Generation) -> Option<&mut Instance> {
+        self.instances
+            .get_mut(&target)
+            .filter(|instance| instance.generation == generation)
+    }
+
     fn job(&mut self, owner: JobOwner, work: Job, out: &mut Vec<Effect>) -> JobId {
         self.next.job += 1;
         let job = JobId(self.next.job);

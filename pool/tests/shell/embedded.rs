@@ -47,8 +47,8 @@ pub(crate) fn local() -> World {
     })
 }
 
-/// A pool in a world.
-pub(crate) fn pool_in(world: World) -> Pool {
+/// What the cores of these tests are told.
+pub(crate) fn core_config() -> CoreConfig {
     let limits = CoreLimits {
         outbox_bytes: 300_000,
         instance_idle_ms: 600_000,
@@ -68,21 +68,25 @@ pub(crate) fn pool_in(world: World) -> Pool {
         query_documents: 3,
         query_document_bytes: 1 << 20,
     };
-    let core = CoreConfig {
+    CoreConfig {
         limits,
         registry: Arc::new(Registry::builtin()),
         announcement: r#"{"version":1}"#.to_owned(),
         process_id: None,
         server_info: r#"{"name":"lspool"}"#.to_owned(),
-    };
+    }
+}
+
+/// A pool in a world, which records what happens to it.
+pub(crate) fn pool_in(world: World) -> Pool {
     Pool::start(PoolOptions {
         world,
-        core: Arc::new(core),
+        core: Arc::new(core_config()),
         max_body: 1 << 20,
         marker: None,
         grace_ms: 1_000,
         installs: Vec::new(),
-        record: false,
+        record: true,
     })
 }
 

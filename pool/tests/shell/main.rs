@@ -7,4 +7,5 @@
 mod embedded;
 mod ends;
 mod hanging;
+mod recording;
 mod starts;
