@@ -177,7 +177,10 @@ fn an_editor_that_is_killed_leaves_nothing_open_and_the_other_does_not_notice() 
         .unwrap();
 
     // and the survivor is served as if nothing had been
-    for (question, pending) in of_survivor.into_iter().chain(ask(&survivor, "survivor", 1)) {
+    for (question, pending) in of_survivor {
+        assert_eq!(pending.result::<Value>().unwrap(), question);
+    }
+    for (question, pending) in ask(&survivor, "survivor", 1) {
         assert_eq!(pending.result::<Value>().unwrap(), question);
     }
     survivor.did_change(&common, 2, "text and more").unwrap();
