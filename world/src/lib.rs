@@ -25,7 +25,8 @@ pub use fs::{
 pub use identity::WorldId;
 pub use sandbox::{Sandbox, SandboxMode, SandboxPolicy};
 pub use subprocess::{
-    EndCause, ExecutableError, ExecutableIdentity, ExitFacts, OutputMode, OutputPage, OutputStream,
-    ProcessHandle, ProcessOutcome, SpawnError, SpawnSpec, Spill, StdinMode, Subprocess,
-    SubprocessFacts, Tail, TailBuffer, TerminalHandle, TerminalSpec, TerminateError, Transport,
+    Containment, EndCause, ExecutableError, ExecutableIdentity, ExitFacts, LaunchSpec, OutputMode,
+    OutputPage, OutputStream, ProcessHandle, ProcessOutcome, SpawnError, SpawnSpec, Spill,
+    StdinMode, Subprocess, SubprocessFacts, Tail, TailBuffer, TerminalError, TerminalHandle,
+    TerminalSize, TerminalSpec, TerminateError, Transport, TreeUsage,
 };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lspool_world::{
-    OutputMode, ProcessHandle, ProcessOutcome, SandboxPolicy, SpawnSpec, StdinMode, TreeMarker,
-    World,
+    LaunchSpec, OutputMode, ProcessHandle, ProcessOutcome, SandboxPolicy, SpawnSpec, StdinMode,
+    TreeMarker, World,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -28,20 +28,22 @@ pub(super) fn spec(
     cancel: CancellationToken,
 ) -> SpawnSpec {
     SpawnSpec {
-        argv: launch.argv.clone(),
-        cwd: launch.cwd.clone(),
-        environment: launch.environment.clone(),
-        overrides: BTreeMap::new(),
-        scrub: launch.scrub,
-        marker,
-        // As umask(2) does, with the bits of a mask alone.
-        umask: Some(launch.umask & 0o777),
+        launch: LaunchSpec {
+            argv: launch.argv.clone(),
+            cwd: launch.cwd.clone(),
+            environment: launch.environment.clone(),
+            overrides: BTreeMap::new(),
+            scrub: launch.scrub,
+            marker,
+            // As umask(2) does, with the bits of a mask alone.
+            umask: Some(launch.umask & 0o777),
+            sandbox: SandboxPolicy::unconfined(),
+        },
         stdin: StdinMode::Pipe,
         stdout: OutputMode::Pipe,
         stderr: OutputMode::Pipe,
         grace,
         cancel,
-        sandbox: SandboxPolicy::unconfined(),
     }
 }
 

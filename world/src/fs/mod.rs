@@ -24,16 +24,18 @@ use crate::WorldId;
 pub use decode::{NUL_SAMPLE_BYTES, TextDecoder, TextFault};
 pub use error::FsError;
 pub use mutation::{
-    DIFF_BASIS_MAX_BYTES, EditIntent, EditOutcome, EditRequest, WriteIntent, WriteOperation,
-    WriteOutcome,
+    DIFF_BASIS_MAX_BYTES, EditIntent, EditOptions, EditOutcome, EditRequest, WriteIntent,
+    WriteOperation, WriteOptions, WriteOutcome,
 };
 pub use policy::{
     EditDecision, EditIntentGate, Observation, ObservationRecorder, PolicyChain, PolicyRefusal,
     WriteDecision, WriteIntentGate,
 };
-pub use target::{DirEntry, FileKind, FileVersion, Metadata, Target, TargetKey, TextFile};
+pub use target::{
+    ByteRange, DirEntry, FileKind, FileVersion, Metadata, Target, TargetKey, TextFile,
+};
 pub use uri::{file_uri_from_path, path_from_file_uri};
-pub use watch::{ChangeBatch, ChangeFeed, ChangeKind, FileChange};
+pub use watch::{ChangeBatch, ChangeFeed, ChangeKind, FileChange, GlobError, WatchFilter};
 
 /// What a file system provider can do. Status shows it and the contract suite reads it, so that a limit is a fact and
 /// not a skipped test.
@@ -138,18 +140,33 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Gives `FS_NOT_FOUND`, `FS_NOT_DIRECTORY`, `FS_PERMISSION_DENIED`, `FS_IO_ERROR`.
     async fn list_dir(&self, target: &Target) -> Result<Vec<DirEntry>, FsError>;
 
-    /// Writes a whole text atomically. `intent` is the condition under which it may; `None` writes in any case.
+    /// At most `max_bytes` bytes of a file from `offset` on; none when `offset` is past its end.
+    ///
+    /// Gives the errors of [`FileSystem::read_bytes`] without `FS_TOO_LARGE`, and `WORLD_UNSUPPORTED` where the
+    /// provider's facts say that there are no ranged reads.
+    async fn read_range(
+        &self,
+        target: &Target,
+        offset: u64,
+        max_bytes: u64,
+    ) -> Result<ByteRange, FsError>;
+
+    /// Writes a whole text atomically, with the folders above it: a reader sees the old text or the new one. A new file
+    /// gets the permissions that the provider's file mode mask leaves, an existing one keeps its own.
+    ///
+    /// Until the text is put in its place, dropping the future leaves the file as it was.
     ///
     /// Gives `FS_NOT_OBSERVED` for a create over an existing file, `FS_STALE_VERSION` for another version or a missing
-    /// file, `FS_NOT_REGULAR_FILE`, `FS_SANDBOX_DENIED`, `FS_PERMISSION_DENIED`, `FS_IO_ERROR`, or `WORLD_UNSUPPORTED`.
+    /// file, `FS_NOT_REGULAR_FILE`, `FS_PERMISSION_DENIED`, `FS_IO_ERROR`, or `WORLD_UNSUPPORTED`.
     async fn write_text(
         &self,
         target: &Target,
         text: &str,
-        intent: Option<WriteIntent>,
+        options: &WriteOptions,
     ) -> Result<WriteOutcome, FsError>;
 
-    /// Replaces a literal text in a file atomically.
+    /// Replaces a literal text in a file atomically. A byte order mark and the line ends of what is not replaced stay;
+    /// new lines get the line end of the line that they replace, else the one that most lines of the file have.
     ///
     /// Gives `FS_STALE_VERSION` for another version or a missing file, before any matching; `FS_EDIT_NOT_FOUND` for no
     /// match, `FS_AMBIGUOUS_EDIT` for several without `replace_all`, `FS_NOT_TEXT`, and the errors of
@@ -158,11 +175,16 @@ pub trait FileSystem: Send + Sync + Debug {
         &self,
         target: &Target,
         edit: &EditRequest,
-        intent: Option<EditIntent>,
+        options: &EditOptions,
     ) -> Result<EditOutcome, FsError>;
 
-    /// A feed of the changes below a folder, from now on.
+    /// A feed of the changes below a folder of files that pass the filter, from now on.
     ///
-    /// Gives `WORLD_UNSUPPORTED` where the provider's facts say that there is none.
-    async fn watch(&self, folder: &Target) -> Result<Box<dyn ChangeFeed>, FsError>;
+    /// Gives `FS_NOT_FOUND`, `FS_NOT_DIRECTORY`, `FS_PERMISSION_DENIED`, `FS_IO_ERROR`, and `WORLD_UNSUPPORTED` where
+    /// the provider's facts say that there is none.
+    async fn watch(
+        &self,
+        folder: &Target,
+        filter: &WatchFilter,
+    ) -> Result<Box<dyn ChangeFeed>, FsError>;
 }

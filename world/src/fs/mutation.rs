@@ -21,7 +21,30 @@ pub struct EditIntent {
     pub version: FileVersion,
 }
 
-/// A literal replacement. Line ends are matched as LF on both sides.
+/// How a text is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// The condition under which it may be; `None` writes in any case.
+    pub intent: Option<WriteIntent>,
+    /// Whether the folder is synced after the file was put in its place, so that the change also outlives a loss of
+    /// power. The content is synced in any case.
+    pub durable: bool,
+    /// Whether the texts before and after are given back.
+    pub diff_basis: bool,
+}
+
+/// How a file is edited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EditOptions {
+    /// The condition under which it may be; `None` edits in any case.
+    pub intent: Option<EditIntent>,
+    /// As in [`WriteOptions`].
+    pub durable: bool,
+    /// As in [`WriteOptions`].
+    pub diff_basis: bool,
+}
+
+/// A literal replacement. Line ends are matched as LF on both sides; lines that are not replaced keep their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditRequest {
     /// The text to replace; empty matches nothing.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::FsError;
@@ -112,6 +113,17 @@ pub struct TextFile {
     pub version: FileVersion,
     /// Whether the file begins with a byte order mark.
     pub had_bom: bool,
+}
+
+/// A part of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// The bytes, fewer than asked for at the end of the file alone.
+    pub bytes: Bytes,
+    /// The version that the file had before it was read.
+    pub version: FileVersion,
+    /// The size of the whole file in bytes.
+    pub file_bytes: u64,
 }
 
 /// One entry of a folder.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{listing, reading, resolution};
+use super::{listing, reading, resolution, watching};
 use crate::fs::{
-    ChangeFeed, EditIntent, EditOutcome, EditRequest, WriteIntent, WriteOutcome,
-    file_uri_from_path, path_from_file_uri,
+    ByteRange, ChangeFeed, EditOptions, EditOutcome, EditRequest, WatchFilter, WriteOptions,
+    WriteOutcome, file_uri_from_path, path_from_file_uri,
 };
 use crate::{
     DirEntry, FileSystem, FileSystemFacts, FsError, Metadata, Target, TextFile, TextStream, WorldId,
@@ -57,7 +57,7 @@ impl FileSystem for LocalFileSystem {
     fn facts(&self) -> FileSystemFacts {
         FileSystemFacts {
             mutation: false,
-            watch: false,
+            watch: watching::IS_SUPPORTED,
             handle_relative: false,
             ranged_reads: false,
             byte_names: true,
@@ -142,11 +142,17 @@ impl FileSystem for LocalFileSystem {
         .await
     }
 
+    async fn read_range(&self, _: &Target, _: u64, _: u64) -> Result<ByteRange, FsError> {
+        Err(FsError::Unsupported {
+            operation: "read_range",
+        })
+    }
+
     async fn write_text(
         &self,
         _: &Target,
         _: &str,
-        _: Option<WriteIntent>,
+        _: &WriteOptions,
     ) -> Result<WriteOutcome, FsError> {
         Err(FsError::Unsupported {
             operation: "write_text",
@@ -157,14 +163,18 @@ impl FileSystem for LocalFileSystem {
         &self,
         _: &Target,
         _: &EditRequest,
-        _: Option<EditIntent>,
+        _: &EditOptions,
     ) -> Result<EditOutcome, FsError> {
         Err(FsError::Unsupported {
             operation: "edit_text",
         })
     }
 
-    async fn watch(&self, _: &Target) -> Result<Box<dyn ChangeFeed>, FsError> {
-        Err(FsError::Unsupported { operation: "watch" })
+    async fn watch(
+        &self,
+        folder: &Target,
+        filter: &WatchFilter,
+    ) -> Result<Box<dyn ChangeFeed>, FsError> {
+        watching::watch(self.process_path(folder), folder.display_path(), filter).await
     }
 }

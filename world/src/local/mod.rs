@@ -3,15 +3,20 @@
 
 mod executable;
 mod file_system;
+mod launch;
 mod listing;
 mod processes;
 mod reading;
 mod resolution;
+mod subprocess;
+mod terminals;
+mod trees;
+mod watching;
 
 use crate::ScrubRules;
 
 pub use file_system::LocalFileSystem;
-pub use processes::LocalSubprocess;
+pub use subprocess::LocalSubprocess;
 
 /// What the face that opens the local world decides.
 #[derive(Clone, Debug)]

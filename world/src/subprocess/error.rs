@@ -141,3 +141,45 @@ impl TerminateError {
         }
     }
 }
+
+/// Why a call on a terminal failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TerminalError {
+    /// The size is not one that a terminal can have: `INVALID_PARAMS`.
+    #[error("a terminal has from 1 to 1,000 rows and columns, not {rows} and {columns}")]
+    InvalidSize {
+        /// The rows asked for.
+        rows: u16,
+        /// The columns asked for.
+        columns: u16,
+    },
+    /// The program on the terminal has ended: `TERMINAL_EXITED`.
+    #[error("the program on the terminal has ended")]
+    Exited,
+    /// The termination has begun: `TERMINAL_CLOSING`.
+    #[error("the terminal is being closed")]
+    Closing,
+    /// SIGKILL would end the session's own program: `SIGNAL_FORBIDDEN`.
+    #[error("SIGKILL to the program of the session is not allowed; close the terminal instead")]
+    Forbidden,
+    /// The terminal could not be asked or reached: `TERMINAL_FAILED`.
+    #[error("the terminal failed: {reason}")]
+    Failed {
+        /// What failed.
+        reason: String,
+    },
+}
+
+impl TerminalError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidSize { .. } => "INVALID_PARAMS",
+            Self::Exited => "TERMINAL_EXITED",
+            Self::Closing => "TERMINAL_CLOSING",
+            Self::Forbidden => "SIGNAL_FORBIDDEN",
+            Self::Failed { .. } => "TERMINAL_FAILED",
+        }
+    }
+}

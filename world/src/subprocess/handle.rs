@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{ExitFacts, OutputPage, OutputStream, Tail, TerminateError};
+use super::{ExitFacts, OutputPage, OutputStream, Tail, TerminateError, TreeUsage};
 
 /// The writing end of a process's standard input. Dropping it closes the input.
 pub type InputPipe = Box<dyn AsyncWrite + Send + Unpin>;
@@ -31,6 +31,9 @@ pub trait ProcessHandle: Send + Sync {
 
     /// What a collected stream has from `offset` on, in bytes of the whole stream; `None` for one that is not collected.
     fn read_from(&self, which: OutputStream, offset: u64) -> Option<OutputPage>;
+
+    /// What the tree uses now; `None` where that cannot be told, and after its end.
+    async fn usage(&self) -> Option<TreeUsage>;
 
     /// Waits for the exit of the process itself and for its collected output, the latter for at most the spec's grace.
     /// A descendant that holds a stream open delays nothing beyond that.

@@ -5,10 +5,12 @@
 
 mod error;
 mod handle;
+mod launch;
 mod outcome;
 mod spec;
 mod tail;
 mod terminal;
+mod usage;
 
 use std::ffi::OsStr;
 use std::fmt::{self, Debug};
@@ -20,12 +22,14 @@ use serde::{Serialize, Serializer};
 
 use crate::{Environment, ScrubRules, WorldId};
 
-pub use error::{ExecutableError, SpawnError, TerminateError};
+pub use error::{ExecutableError, SpawnError, TerminalError, TerminateError};
 pub use handle::{InputPipe, OutputPipe, ProcessHandle};
+pub use launch::LaunchSpec;
 pub use outcome::{EndCause, ExitFacts, ProcessOutcome, Transport};
 pub use spec::{OutputMode, OutputStream, SpawnSpec, Spill, StdinMode};
 pub use tail::{OutputPage, Tail, TailBuffer};
 pub use terminal::{Foreground, TerminalHandle, TerminalSignal, TerminalSize, TerminalSpec};
+pub use usage::TreeUsage;
 
 /// What a process provider can do and can observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -45,10 +49,27 @@ pub struct SubprocessFacts {
     pub identity_fence: bool,
     /// Whether a process that left its group and its parents is still found, by the tree marker.
     pub escaped_processes: bool,
+    /// What holds a tree together.
+    pub containment: Containment,
+    /// Whether memory and processor time of a tree can be read.
+    pub usage: bool,
     /// Whether confined modes can be enforced.
     pub confinement: bool,
     /// Whether collected output can be spilled to a file.
     pub spill: bool,
+}
+
+/// What holds a process tree together, from the strongest to the weakest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Containment {
+    /// A control group: no process leaves it.
+    ControlGroup,
+    /// The process table: group, session, ancestry and marker. A process that leaves all of them before it was ever seen
+    /// is not found.
+    ProcessTable,
+    /// The process group alone.
+    Group,
 }
 
 /// When a handle knows its process id.
@@ -106,7 +127,7 @@ pub trait Subprocess: Send + Sync + Debug {
     /// Finds the executable for a command. Dropping the future cancels the search.
     ///
     /// An absolute command is given back as it is; a bare name is searched in the PATH of `environment`, which is the
-    /// child's own (after scrub and overrides; see [`SpawnSpec::child_environment`]). Relative and empty PATH entries
+    /// child's own (after scrub and overrides; see [`LaunchSpec::child_environment`]). Relative and empty PATH entries
     /// are below `cwd`, which is absolute. Folders and files that cannot be executed are skipped.
     ///
     /// Gives [`ExecutableError::Missing`], [`ExecutableError::NotExecutable`] when nothing but such candidates was

@@ -1,16 +1,12 @@
-//! The complete description of a process to start. Owns the rule that nothing is defaulted here and that no value of an
-//! environment is printed.
+//! A process to start, with where its streams go. Owns the rule that nothing is defaulted here.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Environment, SandboxPolicy, ScrubRules, TreeMarker};
+use super::LaunchSpec;
 
 /// Where the standard input of a process comes from.
 #[derive(Clone)]
@@ -58,22 +54,10 @@ pub struct Spill {
 }
 
 /// A process to start, complete: the seam adds no default.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SpawnSpec {
-    /// The arguments; the first is the absolute path of the executable.
-    pub argv: Vec<OsString>,
-    /// The absolute working directory.
-    pub cwd: PathBuf,
-    /// The full base environment.
-    pub environment: Environment,
-    /// Explicit entries, which win over the base and the scrub; `None` removes a name.
-    pub overrides: BTreeMap<OsString, Option<OsString>>,
-    /// Whether credential-shaped and managed names are taken out of the base.
-    pub scrub: bool,
-    /// The variable that marks the tree, set after everything else.
-    pub marker: Option<TreeMarker>,
-    /// The file mode creation mask, at most `0o777`; `None` leaves the provider's own.
-    pub umask: Option<u32>,
+    /// The program and what it begins with.
+    pub launch: LaunchSpec,
     /// Standard input.
     pub stdin: StdinMode,
     /// Standard output.
@@ -85,24 +69,6 @@ pub struct SpawnSpec {
     pub grace: Duration,
     /// Ends the tree as `terminate` does; before the start it prevents it.
     pub cancel: CancellationToken,
-    /// The confinement.
-    pub sandbox: SandboxPolicy,
-}
-
-impl SpawnSpec {
-    /// The environment that the process gets under the given rules: base, scrub, overrides, marker, in this order.
-    pub fn child_environment(&self, rules: &ScrubRules) -> Environment {
-        let base = if self.scrub {
-            self.environment.scrubbed(rules)
-        } else {
-            self.environment.clone()
-        };
-        let mut environment = base.overridden(&self.overrides);
-        if let Some(marker) = &self.marker {
-            environment.set(&marker.name, &marker.value);
-        }
-        environment
-    }
 }
 
 impl fmt::Debug for StdinMode {
@@ -112,39 +78,5 @@ impl fmt::Debug for StdinMode {
             Self::Pipe => formatter.write_str("Pipe"),
             Self::Data(data) => write!(formatter, "Data({} bytes)", data.len()),
         }
-    }
-}
-
-impl fmt::Debug for SpawnSpec {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let overrides = Overrides(&self.overrides);
-        formatter
-            .debug_struct("SpawnSpec")
-            .field("argv", &self.argv)
-            .field("cwd", &self.cwd)
-            .field("environment", &self.environment)
-            .field("overrides", &overrides)
-            .field("scrub", &self.scrub)
-            .field("marker", &self.marker)
-            .field("umask", &self.umask)
-            .field("stdin", &self.stdin)
-            .field("stdout", &self.stdout)
-            .field("stderr", &self.stderr)
-            .field("grace", &self.grace)
-            .field("sandbox", &self.sandbox)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Prints explicit entries without their values.
-pub(crate) struct Overrides<'a>(pub(crate) &'a BTreeMap<OsString, Option<OsString>>);
-
-impl fmt::Debug for Overrides<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut entries = formatter.debug_map();
-        for (name, value) in self.0 {
-            entries.entry(name, &if value.is_some() { "set" } else { "removed" });
-        }
-        entries.finish()
     }
 }

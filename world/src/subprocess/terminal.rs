@@ -1,18 +1,12 @@
 //! Terminals: a program on a terminal of its own, and the handle that owns its whole session.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::spec::Overrides;
-use super::{ExitFacts, OutputPipe, TerminateError};
-use crate::{Environment, SandboxPolicy, TreeMarker};
+use super::{ExitFacts, LaunchSpec, OutputPipe, TerminalError, TerminateError, TreeUsage};
 
 /// The size of a terminal in character cells, each from 1 to 1,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -23,47 +17,17 @@ pub struct TerminalSize {
     pub columns: u16,
 }
 
-/// A terminal to open, complete.
-#[derive(Clone)]
+/// A terminal to open, complete. What the program sees as TERM is an entry of its environment like any other.
+#[derive(Clone, Debug)]
 pub struct TerminalSpec {
-    /// The arguments; the first is the absolute path of the executable.
-    pub argv: Vec<OsString>,
-    /// The absolute working directory.
-    pub cwd: PathBuf,
-    /// The full base environment.
-    pub environment: Environment,
-    /// Explicit entries, which win over the base and the scrub; `None` removes a name.
-    pub overrides: BTreeMap<OsString, Option<OsString>>,
-    /// Whether credential-shaped and managed names are taken out of the base.
-    pub scrub: bool,
-    /// The variable that marks the tree, set after everything else.
-    pub marker: Option<TreeMarker>,
+    /// The program and what it begins with.
+    pub launch: LaunchSpec,
     /// The size at the start.
     pub size: TerminalSize,
     /// How long each step of the termination waits before the next. More than zero.
     pub grace: Duration,
     /// Cancels the allocation; once the handle is given, the handle alone owns the lifetime.
     pub cancel: CancellationToken,
-    /// The confinement.
-    pub sandbox: SandboxPolicy,
-}
-
-impl fmt::Debug for TerminalSpec {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let overrides = Overrides(&self.overrides);
-        formatter
-            .debug_struct("TerminalSpec")
-            .field("argv", &self.argv)
-            .field("cwd", &self.cwd)
-            .field("environment", &self.environment)
-            .field("overrides", &overrides)
-            .field("scrub", &self.scrub)
-            .field("marker", &self.marker)
-            .field("size", &self.size)
-            .field("grace", &self.grace)
-            .field("sandbox", &self.sandbox)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A signal that can be sent to the foreground of a terminal.
@@ -97,32 +61,40 @@ pub trait TerminalHandle: Send + Sync {
     /// The id of the program on the terminal, where it is known (yet).
     fn pid(&self) -> Option<u32>;
 
-    /// The output in order; the first call gets it. It ends after the last byte once the program has ended.
+    /// The output in order, every byte of it; the first call gets it. What is not read blocks the writers. It ends after
+    /// the last byte once the program has ended, also when a background process still holds the device.
     fn take_output(&self) -> Option<OutputPipe>;
 
-    /// Writes input; answers when the terminal has taken it.
+    /// Writes input; answers when the terminal has taken all of it. Calls are written whole and in the order in which
+    /// they were made. A call that is dropped may have written a part.
     ///
-    /// Gives `EXEC_UNPROVED` after the program's end.
-    async fn write(&self, bytes: &[u8]) -> Result<(), TerminateError>;
+    /// Gives `TERMINAL_EXITED` after the program's end, `TERMINAL_CLOSING` once the termination has begun, and
+    /// `TERMINAL_FAILED`.
+    async fn write(&self, bytes: &[u8]) -> Result<(), TerminalError>;
 
     /// Changes the size and tells the foreground.
     ///
-    /// Gives `EXEC_UNPROVED` after the program's end.
-    async fn resize(&self, size: TerminalSize) -> Result<(), TerminateError>;
+    /// Gives `INVALID_PARAMS` for a size outside of 1 to 1,000, and the errors of [`TerminalHandle::write`].
+    async fn resize(&self, size: TerminalSize) -> Result<(), TerminalError>;
 
-    /// What runs in the foreground; `None` where that is not known.
+    /// What runs in the foreground; `None` where that is not known. Processes that it sees for the first time belong to
+    /// the session from now on, also when they leave it.
     async fn inspect_foreground(&self) -> Option<Foreground>;
 
     /// Signals the foreground group and gives the group that was signalled.
     ///
-    /// Gives `EXEC_UNPROVED` where the group is not known or may not be signalled so.
-    async fn signal_foreground(&self, signal: TerminalSignal) -> Result<u32, TerminateError>;
+    /// Gives `SIGNAL_FORBIDDEN` for SIGKILL where the foreground is the session's own program, `TERMINAL_FAILED` where
+    /// the group is not known, and the errors of [`TerminalHandle::write`].
+    async fn signal_foreground(&self, signal: TerminalSignal) -> Result<u32, TerminalError>;
+
+    /// What the session uses now; `None` where that cannot be told, and after its end.
+    async fn usage(&self) -> Option<TreeUsage>;
 
     /// Waits for the exit of the program itself.
     async fn done(&self) -> ExitFacts;
 
-    /// Ends the session and all that it started; answers when nothing is left. Concurrent calls join the first; a
-    /// failed one can be repeated.
+    /// Ends the session and all that it started, the program last; answers when nothing is left and every call in flight
+    /// on this handle has been answered. Concurrent calls join the first; a failed one can be repeated.
     ///
     /// Gives `EXEC_SURVIVORS` or `EXEC_UNPROVED`.
     async fn terminate(&self) -> Result<ExitFacts, TerminateError>;

@@ -30,9 +30,9 @@ fn printing(fixture: &impl Fixture, scrub: bool) -> SpawnSpec {
         .chain(INNOCENT)
         .chain(["LSPOOL_LOG", "lspool_other"])
     {
-        spec.environment.set(name, format!("base {name}"));
+        spec.launch.environment.set(name, format!("base {name}"));
     }
-    spec.scrub = scrub;
+    spec.launch.scrub = scrub;
     spec
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn a_full_child_gets_everything(fixture: &impl Fixture) {
 
 pub(crate) async fn explicit_entries_win_and_tombstones_remove(fixture: &impl Fixture) {
     let mut spec = printing(fixture, true);
-    spec.overrides = BTreeMap::from([
+    spec.launch.overrides = BTreeMap::from([
         ("GITHUB_PAT".into(), Some("explicit secret".into())),
         ("LSPOOL_LOG".into(), Some("explicit".into())),
         ("MONKEY".into(), None),
@@ -97,11 +97,12 @@ pub(crate) async fn explicit_entries_win_and_tombstones_remove(fixture: &impl Fi
 pub(crate) async fn the_marker_is_always_there(fixture: &impl Fixture) {
     for scrub in [true, false] {
         let mut spec = printing(fixture, scrub);
-        spec.environment
+        spec.launch
+            .environment
             .set("LSPOOL_TREE", "inherited from an outer tree");
-        spec.overrides.insert("LSPOOL_TREE".into(), None);
+        spec.launch.overrides.insert("LSPOOL_TREE".into(), None);
         let marker = TreeMarker::unique("LSPOOL_TREE", "suite");
-        spec.marker = Some(marker.clone());
+        spec.launch.marker = Some(marker.clone());
 
         let environment = printed(fixture, spec).await;
 
@@ -114,7 +115,7 @@ pub(crate) async fn the_marker_is_always_there(fixture: &impl Fixture) {
 pub(crate) async fn the_mask_is_the_one_asked_for(fixture: &impl Fixture) {
     for mask in [0o022, 0o077, 0o007] {
         let mut spec = fixture.script("umask");
-        spec.umask = Some(mask);
+        spec.launch.umask = Some(mask);
 
         let output = fixture.output(spec).await;
 
@@ -122,3 +123,11 @@ pub(crate) async fn the_mask_is_the_one_asked_for(fixture: &impl Fixture) {
         assert_eq!(u32::from_str_radix(text.trim(), 8), Ok(mask));
     }
 }
+
+each_provider!([
+    a_scrubbed_child_gets_no_credential,
+    a_full_child_gets_everything,
+    explicit_entries_win_and_tombstones_remove,
+    the_marker_is_always_there,
+    the_mask_is_the_one_asked_for,
+]);

@@ -165,3 +165,12 @@ pub(crate) async fn an_identity_follows_the_file_and_not_its_name(fixture: &impl
         "missing"
     );
 }
+
+each_provider!([
+    a_bare_name_is_found_on_the_given_path,
+    candidates_that_cannot_run_are_skipped_and_told_apart,
+    relative_path_entries_are_below_the_cwd,
+    an_absolute_command_is_given_back,
+    a_relative_command_with_a_separator_is_refused,
+    an_identity_follows_the_file_and_not_its_name,
+]);

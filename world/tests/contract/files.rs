@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use lspool_world::FileKind;
-use lspool_world::fs::EditRequest;
 
 use crate::fixture::Fixture;
 
@@ -302,37 +301,15 @@ pub(crate) async fn a_listing_of_no_folder_is_refused(fixture: &impl Fixture) {
     );
 }
 
-pub(crate) async fn what_is_not_built_says_so(fixture: &impl Fixture) {
-    // given a provider whose facts say what it lacks
-    fixture.put("file", b"text");
-    let target = fixture.target("file").await;
-    let fs = fixture.world().fs();
-    let facts = fs.facts();
-
-    // when that is asked of it, then the code says so and nothing is touched
-    if !facts.mutation {
-        let edit = EditRequest {
-            old_text: "text".into(),
-            new_text: "other".into(),
-            replace_all: false,
-        };
-        assert_eq!(
-            fs.write_text(&target, "other", None)
-                .await
-                .unwrap_err()
-                .code(),
-            "WORLD_UNSUPPORTED"
-        );
-        assert_eq!(
-            fs.edit_text(&target, &edit, None).await.unwrap_err().code(),
-            "WORLD_UNSUPPORTED"
-        );
-    }
-    if !facts.watch {
-        assert_eq!(
-            fs.watch(&target).await.err().unwrap().code(),
-            "WORLD_UNSUPPORTED"
-        );
-    }
-    assert_eq!(fs.read_text(&target).await.unwrap().text, "text");
-}
+each_provider!([
+    a_key_is_the_same_before_and_after_creation,
+    every_alias_has_one_key,
+    a_dangling_link_has_the_key_of_what_it_would_create,
+    parent_steps_follow_links_as_the_system_does,
+    paths_that_lead_nowhere_are_refused_with_a_code,
+    containment_is_judged_on_resolved_targets,
+    stat_and_lstat_tell_what_is_there,
+    a_version_changes_with_every_rewrite,
+    a_listing_is_sorted_and_survives_a_bad_child,
+    a_listing_of_no_folder_is_refused,
+]);

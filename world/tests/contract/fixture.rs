@@ -12,8 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use lspool_world::local::{InheritedOutput, LocalOptions};
 use lspool_world::{
-    Environment, OutputMode, OutputStream, ProcessHandle, SandboxPolicy, ScrubRules, SpawnSpec,
-    StdinMode, Target, TreeMarker, World,
+    Environment, LaunchSpec, OutputMode, OutputStream, ProcessHandle, SandboxPolicy, ScrubRules,
+    SpawnSpec, StdinMode, Target, TreeMarker, World,
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio_util::sync::CancellationToken;
@@ -80,25 +80,27 @@ pub(crate) trait Fixture: Sized {
         };
         let path = std::env::var_os("PATH").unwrap();
         SpawnSpec {
-            argv: argv
-                .iter()
-                .map(|argument| (*argument).to_os_string())
-                .collect(),
-            cwd: self.scratch().to_path_buf(),
-            environment: Environment::from_pairs([
-                (OsString::from("PATH"), path),
-                (OsString::from(ORACLE), OsString::from(self.oracle())),
-            ]),
-            overrides: BTreeMap::new(),
-            scrub: true,
-            marker: Some(TreeMarker::unique("LSPOOL_TREE", self.oracle())),
-            umask: None,
+            launch: LaunchSpec {
+                argv: argv
+                    .iter()
+                    .map(|argument| (*argument).to_os_string())
+                    .collect(),
+                cwd: self.scratch().to_path_buf(),
+                environment: Environment::from_pairs([
+                    (OsString::from("PATH"), path),
+                    (OsString::from(ORACLE), OsString::from(self.oracle())),
+                ]),
+                overrides: BTreeMap::new(),
+                scrub: true,
+                marker: Some(TreeMarker::unique("LSPOOL_TREE", self.oracle())),
+                umask: None,
+                sandbox: SandboxPolicy::unconfined(),
+            },
             stdin: StdinMode::Ignore,
             stdout: collect.clone(),
             stderr: collect,
             grace: LONG,
             cancel: CancellationToken::new(),
-            sandbox: SandboxPolicy::unconfined(),
         }
     }
 

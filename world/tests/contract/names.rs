@@ -71,7 +71,7 @@ pub(crate) async fn hostile_names_work_everywhere(fixture: &impl Fixture) {
             fixture.command(&[OsStr::new("/bin/cat"), OsStr::new("--"), path.as_os_str()]);
         assert_eq!(&fixture.output(by_path).await[..], b"content", "{shown}");
         let mut by_name = fixture.command(&[OsStr::new("/bin/cat"), OsStr::new("--"), &name]);
-        by_name.cwd = path.parent().unwrap().to_path_buf();
+        by_name.launch.cwd = path.parent().unwrap().to_path_buf();
         assert_eq!(&fixture.output(by_name).await[..], b"content", "{shown}");
     }
 }
@@ -99,3 +99,8 @@ pub(crate) async fn hostile_names_are_listed_byte_for_byte(fixture: &impl Fixtur
             .all(|entry| entry.kind == FileKind::File && entry.error.is_none())
     );
 }
+
+each_provider!([
+    hostile_names_work_everywhere,
+    hostile_names_are_listed_byte_for_byte,
+]);

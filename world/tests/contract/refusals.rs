@@ -23,17 +23,17 @@ async fn refusal(fixture: &impl Fixture, spec: SpawnSpec) -> (&'static str, Stri
 pub(crate) async fn an_impossible_spec_is_refused_before_anything_runs(fixture: &impl Fixture) {
     type Spoil = fn(&mut SpawnSpec);
     let spoils: [(&str, Spoil); 10] = [
-        ("argv", |spec| spec.argv.clear()),
-        ("argv", |spec| spec.argv[0] = "".into()),
-        ("argv", |spec| spec.argv[0] = "sh".into()),
-        ("argv", |spec| spec.argv[0] = "./sh".into()),
-        ("argv", |spec| spec.argv.push("a\0b".into())),
-        ("cwd", |spec| spec.cwd = PathBuf::from("relative")),
+        ("argv", |spec| spec.launch.argv.clear()),
+        ("argv", |spec| spec.launch.argv[0] = "".into()),
+        ("argv", |spec| spec.launch.argv[0] = "sh".into()),
+        ("argv", |spec| spec.launch.argv[0] = "./sh".into()),
+        ("argv", |spec| spec.launch.argv.push("a\0b".into())),
+        ("cwd", |spec| spec.launch.cwd = PathBuf::from("relative")),
         ("overrides", |spec| {
-            drop(spec.overrides.insert("A=B".into(), None));
+            drop(spec.launch.overrides.insert("A=B".into(), None));
         }),
         ("overrides", |spec| {
-            drop(spec.overrides.insert("A".into(), Some("\0".into())));
+            drop(spec.launch.overrides.insert("A".into(), Some("\0".into())));
         }),
         ("grace", |spec| spec.grace = Duration::ZERO),
         ("grace", |spec| spec.grace = Duration::from_secs(2_147_484)),
@@ -84,7 +84,7 @@ pub(crate) async fn a_missing_cwd_is_refused(fixture: &impl Fixture) {
     fixture.put("file", b"");
     for cwd in ["nothing", "file"] {
         let mut spec = fixture.script("exit 0");
-        spec.cwd = fixture.scratch().join(cwd);
+        spec.launch.cwd = fixture.scratch().join(cwd);
 
         let (code, text) = refusal(fixture, spec).await;
 
@@ -99,7 +99,7 @@ pub(crate) async fn a_confined_mode_without_a_sandbox_is_refused(fixture: &impl 
     }
     for mode in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite] {
         let mut spec = fixture.script("exit 0");
-        spec.sandbox.mode = mode;
+        spec.launch.sandbox.mode = mode;
         assert_eq!(refusal(fixture, spec).await.0, "SANDBOX_UNAVAILABLE");
     }
 }
@@ -113,11 +113,8 @@ pub(crate) async fn a_cancelled_start_is_refused(fixture: &impl Fixture) {
 
 pub(crate) async fn two_live_trees_never_share_a_marker(fixture: &impl Fixture) {
     // given a live tree
-    let (first, second) = (fixture.script("exec sleep 1000"), fixture.script("exit 0"));
-    let shared = SpawnSpec {
-        marker: first.marker.clone(),
-        ..second
-    };
+    let (first, mut shared) = (fixture.script("exec sleep 1000"), fixture.script("exit 0"));
+    shared.launch.marker.clone_from(&first.launch.marker);
     let process = fixture.start(first).await;
 
     // when another is started with its marker, then it is refused, since one end would be the other's too
@@ -136,15 +133,9 @@ pub(crate) async fn a_terminal_is_not_built_yet(fixture: &impl Fixture) {
         return;
     }
     let SpawnSpec {
-        argv,
-        cwd,
-        environment,
-        overrides,
-        scrub,
-        marker,
+        launch,
         grace,
         cancel,
-        sandbox,
         ..
     } = fixture.script("exit 0");
     let size = TerminalSize {
@@ -152,16 +143,10 @@ pub(crate) async fn a_terminal_is_not_built_yet(fixture: &impl Fixture) {
         columns: 160,
     };
     let spec = TerminalSpec {
-        argv,
-        cwd,
-        environment,
-        overrides,
-        scrub,
-        marker,
+        launch,
         size,
         grace,
         cancel,
-        sandbox,
     };
 
     let error = fixture
@@ -174,3 +159,13 @@ pub(crate) async fn a_terminal_is_not_built_yet(fixture: &impl Fixture) {
 
     assert_eq!(error.code(), "WORLD_UNSUPPORTED");
 }
+
+each_provider!([
+    an_impossible_spec_is_refused_before_anything_runs,
+    a_missing_program_is_told_from_one_that_cannot_run,
+    a_missing_cwd_is_refused,
+    a_confined_mode_without_a_sandbox_is_refused,
+    a_cancelled_start_is_refused,
+    two_live_trees_never_share_a_marker,
+    a_terminal_is_not_built_yet,
+]);

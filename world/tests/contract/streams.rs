@@ -231,3 +231,17 @@ pub(crate) async fn a_stream_held_open_by_a_descendant_does_not_delay_the_end(
     assert_eq!(collected(&*process), "out\n");
     process.terminate().await.unwrap();
 }
+
+each_provider!([
+    piped_streams_carry_bytes_both_ways,
+    given_input_is_written_and_closed,
+    ignored_input_is_empty,
+    input_that_nobody_reads_is_no_error,
+    collected_streams_are_apart,
+    a_tail_is_byte_exact,
+    pages_never_split_a_character,
+    a_flood_without_line_ends_never_blocks,
+    a_spill_holds_the_whole_stream_and_goes_with_its_handle,
+    a_spill_over_its_limit_is_discarded,
+    a_stream_held_open_by_a_descendant_does_not_delay_the_end,
+]);

@@ -170,3 +170,12 @@ pub(crate) async fn a_character_split_over_reads_is_whole(fixture: &impl Fixture
         );
     }
 }
+
+each_provider!([
+    text_is_read_whole_and_in_pieces,
+    a_byte_order_mark_is_reported,
+    what_is_not_text_is_refused,
+    what_is_no_regular_file_is_refused_without_waiting,
+    bytes_have_an_inclusive_cap,
+    a_character_split_over_reads_is_whole,
+]);

@@ -89,3 +89,10 @@ pub(crate) async fn foreign_and_broken_uris_are_refused(fixture: &impl Fixture) 
         );
     }
 }
+
+each_provider!([
+    a_uri_names_the_canonical_file,
+    a_spelled_uri_keeps_links,
+    every_legal_escaping_is_read,
+    foreign_and_broken_uris_are_refused,
+]);

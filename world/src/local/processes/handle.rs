@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use tokio_util::sync::DropGuard;
 
+use super::super::trees::control::Control;
 use super::collected::Collected;
-use super::control::Control;
 use crate::subprocess::{InputPipe, OutputPipe};
 use crate::{
     EndCause, ExitFacts, OutputPage, OutputStream, ProcessHandle, Tail, TerminateError, Transport,
+    TreeUsage,
 };
 
 /// A pipe that is given away once.
@@ -78,6 +79,10 @@ impl ProcessHandle for LocalProcess {
 
     async fn terminate(&self) -> Result<ExitFacts, TerminateError> {
         self.control.end(EndCause::Terminated).await
+    }
+
+    async fn usage(&self) -> Option<TreeUsage> {
+        None
     }
 
     async fn wait_for_exit(&self) -> Result<(), TerminateError> {

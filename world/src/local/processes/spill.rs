@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The private folder of one provider, made with its first file.
 #[derive(Debug, Default)]
-pub(super) struct SpillFolder {
+pub(in crate::local) struct SpillFolder {
     made: Mutex<Option<PathBuf>>,
     files: AtomicU64,
 }

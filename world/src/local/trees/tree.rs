@@ -12,7 +12,7 @@ use super::table::{Identity, Row};
 
 /// One tree of processes, and who was seen in it.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(in crate::local) struct Tree {
     root: Identity,
     marker: Option<Vec<u8>>,
     known: HashSet<Identity>,
@@ -22,7 +22,7 @@ pub(super) struct Tree {
 impl Tree {
     /// The tree below `root`, which leads its own group and is not reaped while this tree is observed: its id, which is
     /// the group's, is therefore not reused. `marker` is an environment entry `NAME=VALUE`.
-    pub(super) fn new(root: Identity, marker: Option<Vec<u8>>) -> Self {
+    pub(in crate::local) fn new(root: Identity, marker: Option<Vec<u8>>) -> Self {
         Self {
             root,
             marker,
@@ -33,12 +33,12 @@ impl Tree {
 
     /// The root.
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn root(&self) -> Identity {
+    pub(in crate::local) fn root(&self) -> Identity {
         self.root
     }
 
     /// The members that still run. `environment` reads the environment of a process.
-    pub(super) fn live_members(
+    pub(in crate::local) fn live_members(
         &mut self,
         rows: &[Row],
         environment: impl Fn(u32) -> Option<Vec<u8>>,

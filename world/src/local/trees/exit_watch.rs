@@ -11,7 +11,7 @@ use super::contained::Pause;
 use crate::ProcessOutcome;
 
 /// Watches one child of this process.
-pub(super) enum ExitWatch {
+pub(in crate::local) enum ExitWatch {
     /// Through a descriptor that becomes readable.
     Descriptor(AsyncFd<OwnedFd>),
     /// By asking again and again, where there are no such descriptors.
@@ -22,7 +22,7 @@ impl ExitWatch {
     /// Watches the child with this id, which is not reaped.
     ///
     /// Gives an error when the id is none.
-    pub(super) fn new(pid: u32) -> io::Result<Self> {
+    pub(in crate::local) fn new(pid: u32) -> io::Result<Self> {
         let pid = Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
         #[cfg(target_os = "linux")]
         if let Ok(descriptor) =
@@ -34,7 +34,7 @@ impl ExitWatch {
     }
 
     /// Waits for the exit. An error means that it can no longer be told.
-    pub(super) async fn exited(&self) -> io::Result<ProcessOutcome> {
+    pub(in crate::local) async fn exited(&self) -> io::Result<ProcessOutcome> {
         match self {
             Self::Descriptor(descriptor) => loop {
                 let mut ready = descriptor.readable().await?;

@@ -7,14 +7,14 @@ use crate::{EndCause, ExitFacts, TerminateError};
 
 /// The attempt at an end that is wanted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
-    pub(super) attempt: u64,
-    pub(super) cause: Option<EndCause>,
+pub(in crate::local) struct Wanted {
+    pub(in crate::local) attempt: u64,
+    pub(in crate::local) cause: Option<EndCause>,
 }
 
 /// How the tree is.
 #[derive(Clone, Debug)]
-pub(super) enum Report {
+pub(in crate::local) enum Report {
     /// Something of it may run; so many attempts to end it have failed, the last one with this error.
     Alive {
         failed: u64,
@@ -26,7 +26,7 @@ pub(super) enum Report {
 
 /// The handle's side.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(in crate::local) struct Control {
     wanted: watch::Sender<Wanted>,
     report: watch::Receiver<Report>,
     exit: watch::Receiver<Option<ExitFacts>>,
@@ -35,15 +35,15 @@ pub(super) struct Control {
 
 /// The supervisor's side.
 #[derive(Debug)]
-pub(super) struct Orders {
-    pub(super) wanted: watch::Receiver<Wanted>,
-    pub(super) report: watch::Sender<Report>,
-    pub(super) exit: watch::Sender<Option<ExitFacts>>,
-    pub(super) watchers: watch::Receiver<usize>,
+pub(in crate::local) struct Orders {
+    pub(in crate::local) wanted: watch::Receiver<Wanted>,
+    pub(in crate::local) report: watch::Sender<Report>,
+    pub(in crate::local) exit: watch::Sender<Option<ExitFacts>>,
+    pub(in crate::local) watchers: watch::Receiver<usize>,
 }
 
 /// Two connected sides.
-pub(super) fn connect() -> (Control, Orders) {
+pub(in crate::local) fn connect() -> (Control, Orders) {
     let (wanted, wanted_orders) = watch::channel(Wanted::default());
     let (report_orders, report) = watch::channel(Report::Alive {
         failed: 0,
@@ -70,7 +70,7 @@ pub(super) fn connect() -> (Control, Orders) {
 
 impl Control {
     /// The facts of the exit; `None` when the supervisor went away without them.
-    pub(super) async fn exited(&self) -> Option<ExitFacts> {
+    pub(in crate::local) async fn exited(&self) -> Option<ExitFacts> {
         let mut exit = self.exit.clone();
         exit.wait_for(Option::is_some)
             .await
@@ -79,7 +79,7 @@ impl Control {
     }
 
     /// Ends the tree, or joins the attempt under way.
-    pub(super) async fn end(&self, cause: EndCause) -> Result<ExitFacts, TerminateError> {
+    pub(in crate::local) async fn end(&self, cause: EndCause) -> Result<ExitFacts, TerminateError> {
         let mut report = self.report.clone();
         let attempt = match &*report.borrow_and_update() {
             Report::Gone(facts) => return Ok(*facts),
@@ -109,7 +109,7 @@ impl Control {
     }
 
     /// Waits until nothing of the tree is left.
-    pub(super) async fn gone(&self) -> Result<(), TerminateError> {
+    pub(in crate::local) async fn gone(&self) -> Result<(), TerminateError> {
         let _watching = Watching::new(&self.watchers);
         let mut report = self.report.clone();
         let is_gone = report

@@ -8,7 +8,7 @@ use crate::{SpawnError, TreeMarker};
 
 /// The trees that are not proved gone.
 #[derive(Debug, Default)]
-pub(super) struct Registry(Mutex<Entries>);
+pub(in crate::local) struct Registry(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -26,7 +26,7 @@ struct Entry {
 
 /// A place in the registry, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(in crate::local) struct Place {
     registry: Arc<Registry>,
     number: u64,
 }
@@ -37,7 +37,7 @@ impl Registry {
     }
 
     /// Takes a place for a tree that is about to be started.
-    pub(super) fn admit(
+    pub(in crate::local) fn admit(
         self: &Arc<Self>,
         marker: Option<&TreeMarker>,
     ) -> Result<Place, SpawnError> {
@@ -74,12 +74,12 @@ impl Registry {
     }
 
     /// Admits nobody from now on.
-    pub(super) fn close(&self) {
+    pub(in crate::local) fn close(&self) {
         self.entries().is_closed = true;
     }
 
     /// The controls of all live trees.
-    pub(super) fn controls(&self) -> Vec<Arc<Control>> {
+    pub(in crate::local) fn controls(&self) -> Vec<Arc<Control>> {
         self.entries()
             .live
             .values()
@@ -88,20 +88,20 @@ impl Registry {
     }
 
     /// Whether something is being started and nothing runs.
-    pub(super) fn only_starts(&self) -> bool {
+    pub(in crate::local) fn only_starts(&self) -> bool {
         let entries = self.entries();
         !entries.live.is_empty() && entries.live.values().all(|entry| entry.control.is_none())
     }
 
     /// Whether there is no live tree, also none that is being started.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::local) fn is_empty(&self) -> bool {
         self.entries().live.is_empty()
     }
 }
 
 impl Place {
     /// Says how the started tree is ended.
-    pub(super) fn started(&self, control: Arc<Control>) {
+    pub(in crate::local) fn started(&self, control: Arc<Control>) {
         if let Some(entry) = self.registry.entries().live.get_mut(&self.number) {
             entry.control = Some(control);
         }

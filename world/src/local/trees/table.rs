@@ -6,26 +6,26 @@ use std::io;
 
 /// A process that cannot be mistaken for a later one of the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Identity {
+pub(in crate::local) struct Identity {
     /// The process id.
-    pub(super) pid: u32,
+    pub(in crate::local) pid: u32,
     /// The start time, in clock ticks since the machine started.
-    pub(super) start: u64,
+    pub(in crate::local) start: u64,
 }
 
 /// One process as the table shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) identity: Identity,
-    pub(super) parent: u32,
-    pub(super) group: u32,
-    pub(super) session: u32,
+pub(in crate::local) struct Row {
+    pub(in crate::local) identity: Identity,
+    pub(in crate::local) parent: u32,
+    pub(in crate::local) group: u32,
+    pub(in crate::local) session: u32,
     /// Whether it still runs: a zombie does not, unless threads of it are left.
-    pub(super) is_live: bool,
+    pub(in crate::local) is_live: bool,
 }
 
 /// All processes. A process that ends while the table is read is left out.
-pub(super) fn read() -> io::Result<Vec<Row>> {
+pub(in crate::local) fn read() -> io::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
@@ -39,13 +39,13 @@ pub(super) fn read() -> io::Result<Vec<Row>> {
 }
 
 /// The row of one process; `None` when it does not exist.
-pub(super) fn row(pid: u32) -> Option<Row> {
+pub(in crate::local) fn row(pid: u32) -> Option<Row> {
     parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The environment with which a process was started: `NAME=VALUE` entries, each ended by a NUL byte. `None` when it
 /// cannot be read; empty while a process is between two programs.
-pub(super) fn environment(pid: u32) -> Option<Vec<u8>> {
+pub(in crate::local) fn environment(pid: u32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok()
 }
 

@@ -23,7 +23,7 @@ const EMPTY_LOOKS: u32 = 2;
 
 /// A started child and its tree.
 #[derive(Debug)]
-pub(super) struct Contained {
+pub(in crate::local) struct Contained {
     child: Child,
     tree: Arc<Mutex<Tree>>,
     is_reaped: bool,
@@ -37,7 +37,7 @@ struct Step {
 
 impl Contained {
     /// Takes over a child that leads its own group.
-    pub(super) fn new(child: Child, marker: Option<Vec<u8>>) -> Self {
+    pub(in crate::local) fn new(child: Child, marker: Option<Vec<u8>>) -> Self {
         let root = Identity {
             pid: child.id(),
             start: observation::start_time(child.id()),
@@ -50,17 +50,17 @@ impl Contained {
     }
 
     /// The process id of the child.
-    pub(super) fn pid(&self) -> u32 {
+    pub(in crate::local) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// The child, for its pipes.
-    pub(super) fn child_mut(&mut self) -> &mut Child {
+    pub(in crate::local) fn child_mut(&mut self) -> &mut Child {
         &mut self.child
     }
 
     /// Ends the tree: SIGTERM, `grace`, SIGKILL. When it answers, nothing of the tree runs.
-    pub(super) async fn end(&self, grace: Duration) -> Result<(), TerminateError> {
+    pub(in crate::local) async fn end(&self, grace: Duration) -> Result<(), TerminateError> {
         const KILL_PATIENCE: Duration = Duration::from_secs(5);
         let steps = [
             Step {
@@ -114,7 +114,7 @@ impl Contained {
     }
 
     /// Whether nothing of the tree runs any more.
-    pub(super) async fn is_gone(&self) -> Result<bool, TerminateError> {
+    pub(in crate::local) async fn is_gone(&self) -> Result<bool, TerminateError> {
         for _ in 0..EMPTY_LOOKS {
             if !self.observe().await?.is_empty() {
                 return Ok(false);
@@ -138,7 +138,7 @@ impl Contained {
     }
 
     /// Reaps the child, whose tree is gone.
-    pub(super) fn reap(&mut self) {
+    pub(in crate::local) fn reap(&mut self) {
         self.is_reaped = true;
         if let Err(error) = self.child.wait() {
             tracing::warn!(pid = self.child.id(), %error, "an ended process could not be reaped");
@@ -211,7 +211,7 @@ impl Signalled {
 
 /// Pauses that grow: an end is mostly seen at once, a long grace is not spent on looking.
 #[derive(Debug)]
-pub(super) struct Pause(Duration);
+pub(in crate::local) struct Pause(Duration);
 
 impl Default for Pause {
     fn default() -> Self {
@@ -221,7 +221,7 @@ impl Default for Pause {
 
 impl Pause {
     /// Waits, and doubles the next pause up to 100 milliseconds.
-    pub(super) async fn wait(&mut self) {
+    pub(in crate::local) async fn wait(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(Duration::from_millis(100));
     }

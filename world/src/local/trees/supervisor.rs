@@ -20,30 +20,30 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The tasks that move bytes of a process's streams.
 #[derive(Debug, Default)]
-pub(super) struct Pumps {
+pub(in crate::local) struct Pumps {
     /// Read output until its end or until `stop`.
-    pub(super) outputs: JoinSet<()>,
+    pub(in crate::local) outputs: JoinSet<()>,
     /// Write the given input.
-    pub(super) inputs: JoinSet<()>,
+    pub(in crate::local) inputs: JoinSet<()>,
     /// Tells the outputs to come to an end.
-    pub(super) stop: CancellationToken,
+    pub(in crate::local) stop: CancellationToken,
 }
 
 /// What a supervisor looks after.
-pub(super) struct Supervisor {
-    pub(super) contained: Contained,
-    pub(super) place: Place,
-    pub(super) exit_watch: ExitWatch,
-    pub(super) pumps: Pumps,
-    pub(super) orders: Orders,
-    pub(super) grace: Duration,
-    pub(super) cancel: CancellationToken,
-    pub(super) released: CancellationToken,
+pub(in crate::local) struct Supervisor {
+    pub(in crate::local) contained: Contained,
+    pub(in crate::local) place: Place,
+    pub(in crate::local) exit_watch: ExitWatch,
+    pub(in crate::local) pumps: Pumps,
+    pub(in crate::local) orders: Orders,
+    pub(in crate::local) grace: Duration,
+    pub(in crate::local) cancel: CancellationToken,
+    pub(in crate::local) released: CancellationToken,
 }
 
 impl Supervisor {
     /// Looks after the process until nothing of its tree is left.
-    pub(super) async fn run(self) {
+    pub(in crate::local) async fn run(self) {
         let Self {
             mut contained,
             place,

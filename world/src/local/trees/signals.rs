@@ -8,7 +8,7 @@ use super::table::Identity;
 
 /// Signals a whole group. The caller has not reaped the leader, which keeps the group's id from being reused. A group
 /// without a process is no failure: what is left is told by observation, not by this call.
-pub(super) fn signal_group(leader: u32, signal: Signal) {
+pub(in crate::local) fn signal_group(leader: u32, signal: Signal) {
     if let Some(group) = Pid::from_raw(leader.cast_signed()) {
         match kill_process_group(group, signal) {
             Ok(()) | Err(Errno::SRCH) => {}
@@ -21,7 +21,7 @@ pub(super) fn signal_group(leader: u32, signal: Signal) {
 
 /// Signals exactly this process; one that has ended is no failure.
 #[cfg(target_os = "linux")]
-pub(super) fn signal_process(identity: Identity, signal: Signal) {
+pub(in crate::local) fn signal_process(identity: Identity, signal: Signal) {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
     let is_same = || super::table::row(identity.pid).is_some_and(|row| row.identity == identity);
@@ -45,4 +45,4 @@ pub(super) fn signal_process(identity: Identity, signal: Signal) {
 
 /// Nobody outside of the group is seen here, so there is nobody to signal.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn signal_process(_: Identity, _: Signal) {}
+pub(in crate::local) fn signal_process(_: Identity, _: Signal) {}

@@ -1,0 +1,16 @@
+//! Process trees on this machine: who belongs to one, how its end is seen, asked for and proved. Piped processes and
+//! terminals are both trees; what differs between them is how they are started and where their bytes go.
+
+pub(in crate::local) mod contained;
+pub(in crate::local) mod control;
+pub(in crate::local) mod exit_watch;
+mod observation;
+pub(in crate::local) mod registry;
+mod signals;
+pub(in crate::local) mod supervisor;
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "only Linux has a process table to read")
+)]
+mod table;
+mod tree;
