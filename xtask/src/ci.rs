@@ -41,12 +41,18 @@ pub fn run() -> Result<()> {
     cargo(&["test", "--workspace", "--doc", "--quiet"])?;
     step("tests");
     if works("cargo", &["nextest", "--version"]) {
-        let configuration = paths::repository().join("tests/e2e/nextest.toml");
-        shown(tests_of(&["nextest", "run", "--workspace", "--config-file"]).arg(configuration))
+        shown(test_runner().arg("--workspace"))
     } else {
         say("cargo-nextest is not installed, so cargo's own runner runs the tests");
         shown(&mut tests_of(&["test", "--workspace", "--all-targets"]))
     }
+}
+
+/// cargo-nextest by the repository's rules; what it runs is for the caller to add.
+pub(crate) fn test_runner() -> std::process::Command {
+    let mut command = tests_of(&["nextest", "run", "--config-file"]);
+    command.arg(paths::repository().join("tests/e2e/nextest.toml"));
+    command
 }
 
 /// A test runner that uses the binaries that were just built, and is patient with a machine that is busy.
@@ -59,7 +65,7 @@ fn tests_of(arguments: &[&str]) -> std::process::Command {
 }
 
 /// Runs a Cargo command in the repository, its output shown.
-fn cargo(arguments: &[&str]) -> Result<()> {
+pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
     shown(&mut cargo_command(arguments))
 }
 

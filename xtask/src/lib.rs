@@ -7,6 +7,7 @@
 pub mod ci;
 pub mod corpora;
 pub mod demo;
+pub mod flake;
 pub mod paths;
 pub mod projects;
 pub mod run;
