@@ -87,8 +87,9 @@ impl Plan {
 
     /// One run of all tests; what failed in it.
     fn run_once(&self, number: usize) -> Result<Option<FailedRun>> {
-        let report = paths::target()
-            .join("nextest")
+        // The runner's own folder, which lies in the repository wherever Cargo builds.
+        let report = paths::repository()
+            .join("target/nextest")
             .join(PROFILE)
             .join("junit.xml");
         // The report of an earlier run says nothing about this one.
