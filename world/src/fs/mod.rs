@@ -28,8 +28,9 @@ pub use mutation::{
     WriteOperation, WriteOptions, WriteOutcome,
 };
 pub use policy::{
-    EditDecision, EditIntentGate, Observation, ObservationRecorder, PolicyChain, PolicyRefusal,
-    WriteDecision, WriteIntentGate,
+    EditDecision, EditIntentGate, GuardedFiles, Observation, ObservationPolicy,
+    ObservationRecorder, PolicyChain, PolicyRefusal, WriteDecision, WriteIntentGate,
+    writable_target,
 };
 pub use target::{
     ByteRange, DirEntry, FileKind, FileVersion, Metadata, Target, TargetKey, TextFile,
@@ -113,6 +114,15 @@ pub trait FileSystem: Send + Sync + Debug {
 
     /// Whether `child` is `parent` or lies below it, judged on resolved targets.
     fn contains(&self, parent: &Target, child: &Target) -> bool;
+
+    /// Whether `target` lies in `folder` as both are now: as [`FileSystem::contains`], and also where the folder is
+    /// reached by another path that no link tells of (a bind mount), if the provider can see that. A folder that does
+    /// not exist encloses no more than `contains` says.
+    ///
+    /// Gives `FS_PERMISSION_DENIED` or `FS_IO_ERROR` where that cannot be told.
+    async fn encloses(&self, folder: &Target, target: &Target) -> Result<bool, FsError> {
+        Ok(self.contains(folder, target))
+    }
 
     /// What the target is now, links followed; `None` when it does not exist.
     async fn stat(&self, target: &Target) -> Result<Option<Metadata>, FsError>;

@@ -96,6 +96,17 @@ impl FileSystem for LocalFileSystem {
             .starts_with(parent.key().as_resolved())
     }
 
+    async fn encloses(&self, folder: &Target, target: &Target) -> Result<bool, FsError> {
+        if self.contains(folder, target) {
+            return Ok(true);
+        }
+        let (folder, resolved) = (self.process_path(folder), self.process_path(target));
+        blocking(target.display_path().to_path_buf(), move |display| {
+            resolution::is_below(&folder, &resolved, display)
+        })
+        .await
+    }
+
     async fn stat(&self, target: &Target) -> Result<Option<Metadata>, FsError> {
         let resolved = self.process_path(target);
         blocking(target.display_path().to_path_buf(), move |display| {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::{FsError, Target, TargetKey};
@@ -29,6 +30,36 @@ pub(super) fn resolve(path: &Path, cwd: &Path) -> Result<Target, FsError> {
     }
     let display = display(&spelled, &resolved)?;
     Ok(Target::new(TargetKey::from_resolved(resolved), display))
+}
+
+/// Whether `folder` is `resolved` or one of the folders above it, judged by device and inode: one folder can have several
+/// paths without a link in them. Errors name `display`.
+pub(super) fn is_below(folder: &Path, resolved: &Path, display: &Path) -> Result<bool, FsError> {
+    let Some(folder) = identity(folder, display)? else {
+        return Ok(false);
+    };
+    for ancestor in resolved.ancestors() {
+        if identity(ancestor, display)? == Some(folder) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The device and inode of what stands at a path; `None` where nothing does.
+fn identity(path: &Path, display: &Path) -> Result<Option<(u64, u64)>, FsError> {
+    match path.symlink_metadata() {
+        Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(FsError::from_io(display, error)),
+    }
 }
 
 /// The absolute spelling of `path`, otherwise unchanged.

@@ -1,10 +1,10 @@
-//! Policy attached to the file seam from outside. Owns the order of asking: gates are asked in order of mounting, the
-//! first that decides owns the decision, and with none mounted writes are unconditional (and still atomic).
+//! The chain of gates and recorders. Owns the order of asking: gates are asked in order of mounting, and the first that
+//! decides owns the decision.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::{EditIntent, FileVersion, FsError, Target, WriteIntent};
+use crate::fs::{EditIntent, FileVersion, FsError, Target, WriteIntent};
 
 /// What a caller saw of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,16 @@ impl PolicyChain {
     /// Mounts a recorder after those that are mounted.
     pub fn mount_recorder(&mut self, recorder: Arc<dyn ObservationRecorder>) {
         self.recorders.push(recorder);
+    }
+
+    /// Mounts a policy that is write gate, edit gate and recorder in one.
+    pub fn mount<P>(&mut self, policy: &Arc<P>)
+    where
+        P: WriteIntentGate + EditIntentGate + ObservationRecorder + 'static,
+    {
+        self.mount_write_gate(Arc::clone(policy) as _);
+        self.mount_edit_gate(Arc::clone(policy) as _);
+        self.mount_recorder(Arc::clone(policy) as _);
     }
 
     /// The condition for a write: that of the first gate that decides; none when no gate does.
