@@ -22,6 +22,7 @@ use self::spill::SpillWriter;
 use super::trees::contained::Contained;
 use super::trees::control;
 use super::trees::exit_watch::ExitWatch;
+use super::trees::ladder::Order;
 use super::trees::registry::Place;
 use super::trees::supervisor::{Pumps, Supervisor};
 use super::{LocalOptions, launch};
@@ -63,7 +64,7 @@ impl Start {
         } = self;
         let start = {
             let (spec, options) = (spec.clone(), options);
-            move || start::start(&spec, &options.scrub_rules, options.inherited_output)
+            move || start::start(&spec, &options)
         };
         let started = match tokio::task::spawn_blocking(start).await {
             Ok(started) => started,
@@ -118,6 +119,7 @@ fn supervise(
             pumps,
             orders,
             grace,
+            order: Order::Together,
             cancel,
             released,
         },

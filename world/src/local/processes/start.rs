@@ -5,18 +5,16 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
+use super::super::trees::bonds::Bonds;
 use super::super::trees::contained::Contained;
-use super::super::{InheritedOutput, launch};
-use crate::{OutputMode, ScrubRules, SpawnError, SpawnSpec, StdinMode};
+use super::super::{InheritedOutput, LocalOptions, launch};
+use crate::{OutputMode, SpawnError, SpawnSpec, StdinMode};
 
 /// Starts the child of a checked spec. Blocks until the new program runs.
-pub(super) fn start(
-    spec: &SpawnSpec,
-    rules: &ScrubRules,
-    inherited: InheritedOutput,
-) -> Result<Contained, SpawnError> {
+pub(super) fn start(spec: &SpawnSpec, options: &LocalOptions) -> Result<Contained, SpawnError> {
     let refused = |source| launch::refused(&spec.launch, source);
-    let mut command = launch::command(&spec.launch, rules)?;
+    let inherited = options.inherited_output;
+    let mut command = launch::command(&spec.launch, &options.scrub_rules)?;
     command.process_group(0);
     command.stdin(match spec.stdin {
         StdinMode::Ignore => Stdio::null(),
@@ -27,8 +25,9 @@ pub(super) fn start(
     if spec.cancel.is_cancelled() {
         return Err(SpawnError::Cancelled);
     }
+    let bonds = Bonds::prepare(&mut command, &spec.launch, options);
     let child = launch::with_empty_signal_mask(|| command.spawn()).map_err(refused)?;
-    Ok(Contained::new(child, launch::marker_entry(&spec.launch)))
+    Ok(Contained::new(child, bonds))
 }
 
 fn output(mode: &OutputMode, inherited: InheritedOutput) -> io::Result<Stdio> {

@@ -1,17 +1,18 @@
 //! One started process with its tree. Owns the child until its tree is proved gone: the child is not reaped before, since
 //! its unreaped id is what keeps the group's id from being reused. Dropping it kills what is left and reaps the child.
 
-use std::io;
 use std::process::Child;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::observation::{self, Observed};
+use super::bonds::Bonds;
+use super::ladder::{Circle, Order, Rung, Signalled, Step};
+use super::observation;
 use super::signals;
 use super::table::Identity;
 use super::tree::Tree;
+use super::view::TreeView;
 use crate::TerminateError;
 
 /// How long the last kill at a drop may take. The runtime is going down then; nobody is left to ask later.
@@ -25,26 +26,20 @@ const EMPTY_LOOKS: u32 = 2;
 #[derive(Debug)]
 pub(in crate::local) struct Contained {
     child: Child,
-    tree: Arc<Mutex<Tree>>,
+    view: TreeView,
     is_reaped: bool,
-}
-
-/// A step of a termination: a signal, and how long its effect is waited for.
-struct Step {
-    signal: Signal,
-    patience: Duration,
 }
 
 impl Contained {
     /// Takes over a child that leads its own group.
-    pub(in crate::local) fn new(child: Child, marker: Option<Vec<u8>>) -> Self {
+    pub(in crate::local) fn new(child: Child, bonds: Bonds) -> Self {
         let root = Identity {
             pid: child.id(),
             start: observation::start_time(child.id()),
         };
         Self {
             child,
-            tree: Arc::new(Mutex::new(Tree::new(root, marker))),
+            view: TreeView::new(Tree::new(root, bonds.marker)),
             is_reaped: false,
         }
     }
@@ -59,37 +54,48 @@ impl Contained {
         &mut self.child
     }
 
-    /// Ends the tree: SIGTERM, `grace`, SIGKILL. When it answers, nothing of the tree runs.
-    pub(in crate::local) async fn end(&self, grace: Duration) -> Result<(), TerminateError> {
-        const KILL_PATIENCE: Duration = Duration::from_secs(5);
-        let steps = [
-            Step {
-                signal: Signal::TERM,
-                patience: grace,
-            },
-            Step {
-                signal: Signal::KILL,
-                patience: KILL_PATIENCE,
-            },
-        ];
-        let mut survivors = Vec::new();
-        for step in steps {
-            survivors = self.take(&step).await?;
-            if survivors.is_empty() {
-                return Ok(());
-            }
-        }
-        Err(TerminateError::Survivors { pids: survivors })
+    /// A sight of the tree for its handle.
+    #[allow(dead_code, reason = "terminals look at their members")]
+    pub(in crate::local) fn view(&self) -> TreeView {
+        self.view.clone()
     }
 
-    /// Takes one step and gives the ids of those who are left after it.
+    /// Ends the tree in the given order, each of its parts by SIGTERM, `grace`, SIGKILL. When it answers, nothing of the
+    /// tree runs.
+    pub(in crate::local) async fn end(
+        &self,
+        grace: Duration,
+        order: Order,
+    ) -> Result<(), TerminateError> {
+        for rung in order.rungs(grace) {
+            let survivors = self.climb(&rung).await?;
+            if !survivors.is_empty() {
+                return Err(TerminateError::Survivors { pids: survivors });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the steps of a rung until its circle is empty, and gives the ids of those who are left after the last.
+    async fn climb(&self, rung: &Rung) -> Result<Vec<u32>, TerminateError> {
+        let mut survivors = Vec::new();
+        for step in &rung.0 {
+            survivors = self.take(step).await?;
+            if survivors.is_empty() {
+                break;
+            }
+        }
+        Ok(survivors)
+    }
+
+    /// Takes one step and gives the ids of those of its circle who are left after it.
     async fn take(&self, step: &Step) -> Result<Vec<u32>, TerminateError> {
         let deadline = tokio::time::Instant::now() + step.patience;
         let mut pause = Pause::default();
         let mut empty_looks = 0;
         let mut signalled = Signalled::default();
         loop {
-            let observed = match self.observe().await {
+            let observed = match self.view.observe().await {
                 Ok(observed) => observed,
                 Err(error) => {
                     // What cannot be observed cannot be given a grace that ends; the error says that nothing is proved.
@@ -97,17 +103,14 @@ impl Contained {
                     return Err(error);
                 }
             };
-            empty_looks = if observed.is_empty() {
-                empty_looks + 1
-            } else {
-                0
-            };
+            let left = step.circle.of(&observed, self.pid());
+            empty_looks = if left.is_empty() { empty_looks + 1 } else { 0 };
             if empty_looks == EMPTY_LOOKS {
                 return Ok(Vec::new());
             }
-            signalled.send(self.pid(), &observed, step.signal);
+            signalled.send(self.pid(), &observed, step);
             if tokio::time::Instant::now() >= deadline && empty_looks == 0 {
-                return Ok(observed.pids());
+                return Ok(left);
             }
             pause.wait().await;
         }
@@ -116,29 +119,16 @@ impl Contained {
     /// Whether nothing of the tree runs any more.
     pub(in crate::local) async fn is_gone(&self) -> Result<bool, TerminateError> {
         for _ in 0..EMPTY_LOOKS {
-            if !self.observe().await?.is_empty() {
+            if !self.view.observe().await?.is_empty() {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Looks at the tree, on the blocking pool.
-    async fn observe(&self) -> Result<Observed, TerminateError> {
-        let tree = Arc::clone(&self.tree);
-        let look =
-            move || observation::observe(&mut tree.lock().unwrap_or_else(PoisonError::into_inner));
-        let observed = match tokio::task::spawn_blocking(look).await {
-            Ok(observed) => observed,
-            Err(error) => Err(io::Error::other(error)),
-        };
-        observed.map_err(|error| TerminateError::Unproved {
-            reason: error.to_string(),
-        })
-    }
-
     /// Reaps the child, whose tree is gone.
     pub(in crate::local) fn reap(&mut self) {
+        self.view.close();
         self.is_reaped = true;
         if let Err(error) = self.child.wait() {
             tracing::warn!(pid = self.child.id(), %error, "an ended process could not be reaped");
@@ -151,12 +141,16 @@ impl Drop for Contained {
         if self.is_reaped {
             return;
         }
-        signals::signal_group(self.child.id(), Signal::KILL);
-        let deadline = Instant::now() + LAST_KILL;
-        let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = Step {
+            circle: Circle::All,
+            signal: Signal::KILL,
+            patience: LAST_KILL,
+        };
+        signals::signal_group(self.child.id(), last.signal);
+        let deadline = Instant::now() + last.patience;
         let mut empty_looks = 0;
         while empty_looks < EMPTY_LOOKS && Instant::now() < deadline {
-            let Ok(observed) = observation::observe(&mut tree) else {
+            let Ok(observed) = self.view.observe_now() else {
                 break;
             };
             empty_looks = if observed.is_empty() {
@@ -164,47 +158,15 @@ impl Drop for Contained {
             } else {
                 0
             };
-            Signalled::default().send(self.child.id(), &observed, Signal::KILL);
+            Signalled::default().send(self.child.id(), &observed, &last);
             std::thread::sleep(Duration::from_millis(2));
         }
+        self.view.close();
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             tracing::warn!(
                 pid = self.child.id(),
                 "a process was left behind at the end of its owner"
             );
-        }
-    }
-}
-
-/// Who was given the signal of a step. SIGTERM is given once to each, SIGKILL as often as someone is seen.
-#[derive(Default)]
-struct Signalled {
-    group: bool,
-    others: std::collections::HashSet<Identity>,
-}
-
-impl Signalled {
-    /// Signals the group as a whole, and each member outside of it. A stopped process is continued, or it would never
-    /// act on a signal that it can catch.
-    fn send(&mut self, leader: u32, observed: &Observed, signal: Signal) {
-        let repeats = signal == Signal::KILL;
-        let signals: &[Signal] = if repeats {
-            &[signal]
-        } else {
-            &[signal, Signal::CONT]
-        };
-        if !observed.group_is_empty(leader) && (repeats || !self.group) {
-            self.group = true;
-            for signal in signals {
-                signals::signal_group(leader, *signal);
-            }
-        }
-        for identity in observed.outside_group(leader) {
-            if self.others.insert(identity) || repeats {
-                for signal in signals {
-                    signals::signal_process(identity, *signal);
-                }
-            }
         }
     }
 }

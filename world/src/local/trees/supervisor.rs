@@ -12,13 +12,14 @@ use tokio_util::sync::CancellationToken;
 use super::contained::{Contained, Pause};
 use super::control::{Orders, Report};
 use super::exit_watch::ExitWatch;
+use super::ladder::Order;
 use super::registry::Place;
 use crate::{EndCause, ExitFacts, Transport};
 
 /// How long a released tree that does not end is left before the next attempt.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The tasks that move bytes of a process's streams.
+/// The tasks that move bytes of a process's streams; the default has none, for a tree whose bytes go another way.
 #[derive(Debug, Default)]
 pub(in crate::local) struct Pumps {
     /// Read output until its end or until `stop`.
@@ -37,6 +38,7 @@ pub(in crate::local) struct Supervisor {
     pub(in crate::local) pumps: Pumps,
     pub(in crate::local) orders: Orders,
     pub(in crate::local) grace: Duration,
+    pub(in crate::local) order: Order,
     pub(in crate::local) cancel: CancellationToken,
     pub(in crate::local) released: CancellationToken,
 }
@@ -51,6 +53,7 @@ impl Supervisor {
             pumps,
             orders,
             grace,
+            order,
             cancel,
             released,
         } = self;
@@ -67,6 +70,7 @@ impl Supervisor {
             let mut guard = Guard {
                 contained: &contained,
                 grace,
+                order,
                 report: &report,
                 asked: &asked,
                 exit: exit_seen,
@@ -125,6 +129,7 @@ async fn join_all(tasks: &mut JoinSet<()>) {
 struct Guard<'a> {
     contained: &'a Contained,
     grace: Duration,
+    order: Order,
     report: &'a watch::Sender<Report>,
     asked: &'a OnceLock<EndCause>,
     exit: watch::Receiver<Option<ExitFacts>>,
@@ -178,7 +183,7 @@ impl Guard<'_> {
     async fn end(&self, cause: EndCause) -> bool {
         // The first who asks is the cause; it no longer counts once the exit was seen.
         let _ = self.asked.set(cause);
-        match self.contained.end(self.grace).await {
+        match self.contained.end(self.grace, self.order).await {
             Ok(()) => true,
             Err(error) => {
                 tracing::warn!(pid = self.contained.pid(), %error, "a process tree did not end");

@@ -1,0 +1,131 @@
+//! The ladder of a termination: who is signalled when, and how long each step waits. Owns the order of the steps and the
+//! rule that SIGTERM is given once to each and SIGKILL as often as someone is seen.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::observation::Observed;
+use super::signals;
+use super::table::Identity;
+
+/// How long the effect of SIGKILL is waited for.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// In which order the members of a tree are ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::local) enum Order {
+    /// All at once.
+    Together,
+    /// The root last: a session leader that stays until its descendants are gone keeps them from being lost from sight.
+    /// What it starts while it ends is ended after it.
+    #[allow(dead_code, reason = "terminals end in this order")]
+    MembersFirst,
+}
+
+/// Whom a step is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Circle {
+    /// The whole tree.
+    All,
+    /// All but the root.
+    Members,
+    /// The root alone.
+    Root,
+}
+
+impl Circle {
+    /// Whether it has this process, of the tree whose root is `leader`.
+    fn has(self, pid: u32, leader: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Members => pid != leader,
+            Self::Root => pid == leader,
+        }
+    }
+
+    /// The ids of those of it who run.
+    pub(super) fn of(self, observed: &Observed, leader: u32) -> Vec<u32> {
+        observed
+            .identities()
+            .iter()
+            .map(|identity| identity.pid)
+            .filter(|pid| self.has(*pid, leader))
+            .collect()
+    }
+}
+
+/// A step of a termination: a signal to a circle, and how long its effect is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) circle: Circle,
+    pub(super) signal: Signal,
+    pub(super) patience: Duration,
+}
+
+/// Two steps that empty a circle: SIGTERM for the grace, then SIGKILL.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rung(pub(super) [Step; 2]);
+
+impl Rung {
+    fn new(circle: Circle, grace: Duration) -> Self {
+        let step = |signal, patience| Step {
+            circle,
+            signal,
+            patience,
+        };
+        Self([step(Signal::TERM, grace), step(Signal::KILL, KILL_PATIENCE)])
+    }
+}
+
+impl Order {
+    /// The rungs of the ladder; each begins when the one before has emptied its circle. Where only the group is seen,
+    /// nobody is told apart in it.
+    pub(super) fn rungs(self, grace: Duration) -> Vec<Rung> {
+        let circles: &[Circle] = match self {
+            Self::MembersFirst if cfg!(target_os = "linux") => {
+                &[Circle::Members, Circle::Root, Circle::All]
+            }
+            Self::Together | Self::MembersFirst => &[Circle::All],
+        };
+        circles
+            .iter()
+            .map(|circle| Rung::new(*circle, grace))
+            .collect()
+    }
+}
+
+/// Who was given the signal of a step.
+#[derive(Default)]
+pub(super) struct Signalled {
+    group: bool,
+    single: HashSet<Identity>,
+}
+
+impl Signalled {
+    /// Signals those of the circle. A stopped process is continued, or it would never act on a signal that it can catch.
+    ///
+    /// The whole tree is signalled as a group where it is one, and each member outside of it singly. Whoever spares the
+    /// root signals singly: the root leads the group.
+    pub(super) fn send(&mut self, leader: u32, observed: &Observed, step: &Step) {
+        let repeats = step.signal == Signal::KILL;
+        let both = [step.signal, Signal::CONT];
+        let signals = if repeats { &both[..1] } else { &both[..] };
+        let as_group = step.circle == Circle::All;
+        if as_group && !observed.group_is_empty(leader) && (repeats || !self.group) {
+            self.group = true;
+            for signal in signals {
+                signals::signal_group(leader, *signal);
+            }
+        }
+        for (identity, in_group) in observed.members(leader) {
+            let is_meant = step.circle.has(identity.pid, leader) && !(as_group && in_group);
+            if is_meant && (self.single.insert(identity) || repeats) {
+                for signal in signals {
+                    signals::signal_process(identity, *signal);
+                }
+            }
+        }
+    }
+}
