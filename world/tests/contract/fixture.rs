@@ -51,6 +51,8 @@ pub(crate) trait Fixture: Sized {
     fn link(&self, target: &str, path: &str) -> PathBuf;
     /// Makes a FIFO.
     fn fifo(&self, path: &str) -> PathBuf;
+    /// Removes a file, a link or a folder with all that is in it.
+    fn remove(&self, path: &Path);
     /// Sets a file's permission bits.
     fn permit(&self, path: &Path, mode: u32);
     /// Whether a process runs (a zombie does not).
@@ -231,6 +233,14 @@ impl Fixture for LocalFixture {
         let path = self.scratch.join(path);
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         path
+    }
+
+    fn remove(&self, path: &Path) {
+        if path.symlink_metadata().unwrap().is_dir() {
+            fs::remove_dir_all(path).unwrap();
+        } else {
+            fs::remove_file(path).unwrap();
+        }
     }
 
     fn permit(&self, path: &Path, mode: u32) {

@@ -1,5 +1,6 @@
 //! What only the local provider promises, and what needs this machine to be seen.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -103,6 +104,58 @@ fn a_runtime_that_goes_down_takes_its_trees_along() {
     assert!(pids.iter().all(|pid| !fixture.runs(*pid)));
     let facts = self::runtime().block_on(process.done());
     assert_eq!(facts.outcome, None);
+}
+
+/// The variable by which the test below finds itself in a mount namespace of its own.
+const MOUNTED: &str = "WORLD_CONTRACT_MOUNTED";
+
+#[test]
+fn a_folder_has_one_identity_also_through_a_bind_mount() {
+    // given a folder that is mounted at a second place, where only this test's own process sees it
+    if let Some(root) = std::env::var_os(MOUNTED) {
+        runtime().block_on(judge_by_identity(Path::new(&root)));
+        return;
+    }
+    runtime().block_on(async {
+        let fixture = LocalFixture::open().await;
+        for folder in ["real/sub", "mounted"] {
+            fixture.folder(folder);
+        }
+        let own_namespace = ["unshare", "-Urm", "sh", "-c"].map(OsStr::new);
+        let try_it = fixture.command(&[&[OsStr::new("/usr/bin/env")], &own_namespace[..], &[OsStr::new("exec true")]].concat());
+        if fixture.start(try_it).await.done().await.exit_code() == Some(0) {
+            let script = "mount --bind real mounted && exec \"$0\" --exact local::a_folder_has_one_identity_also_through_a_bind_mount";
+            let test = std::env::current_exe().unwrap();
+            let mut spec = fixture.command(&[&[OsStr::new("/usr/bin/env")], &own_namespace[..], &[OsStr::new(script), test.as_os_str()]].concat());
+            spec.launch.environment.set(MOUNTED, fixture.scratch());
+            let shown = fixture.output(spec).await;
+            assert!(String::from_utf8_lossy(&shown).contains("1 passed"));
+        } else {
+            eprintln!("this machine lets nobody have a mount namespace of its own");
+        }
+        fixture.close().await;
+    });
+}
+
+/// Judges targets below `root`, where `mounted` is the folder `real`.
+async fn judge_by_identity(root: &Path) {
+    let files = LocalFileSystem::new();
+    let encloses = async |folder: &str, path: &str| {
+        let folder = files.resolve(Path::new(folder), root).await.unwrap();
+        let target = files.resolve(Path::new(path), root).await.unwrap();
+        assert_ne!(folder, target);
+        files.encloses(&folder, &target).await.unwrap()
+    };
+    for (folder, path, is_below) in [
+        ("real", "mounted", true),
+        ("real", "mounted/new", true),
+        ("mounted", "real/sub/new/deep", true),
+        ("real/sub", "mounted/sub/new", true),
+        ("real/sub", "mounted/new", false),
+        ("missing", "mounted/new", false),
+    ] {
+        assert_eq!(encloses(folder, path).await, is_below, "{path} in {folder}");
+    }
 }
 
 /// What the log was given, shared with the subscriber that writes it.

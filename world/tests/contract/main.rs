@@ -35,6 +35,7 @@ mod environment;
 mod executables;
 mod files;
 mod fixture;
+mod gates;
 mod local;
 mod names;
 mod refusals;
