@@ -31,6 +31,7 @@ macro_rules! provider_tests {
     };
 }
 
+mod catalogue;
 mod environment;
 mod executables;
 mod files;
@@ -39,6 +40,7 @@ mod gates;
 mod local;
 mod names;
 mod refusals;
+mod shutdowns;
 mod streams;
 mod text;
 mod trees;
