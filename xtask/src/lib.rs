@@ -4,6 +4,7 @@
 //! and the tests agree on where tools and code bases lie. Invariant: everything that is fetched or generated lies
 //! below [`paths::cache`], and nothing of the person's own configuration is read or changed.
 
+pub mod bench;
 pub mod ci;
 pub mod corpora;
 pub mod demo;

@@ -13,6 +13,8 @@ usage: cargo xtask TASK
   ci                check formatting and lints, set up, build, and run every test
   flake CRATE N     run the tests of a crate N times with four test threads for each core,
                     and say which failed; what follows `--` goes to cargo nextest
+  bench [world | proxy] [--quick] [--json]
+                    measure lspool beside its peers, with optimisations
 ";
 
 fn main() -> ExitCode {
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
             Ok(plan) => plan.run(),
             Err(problem) => return misused(&problem),
         },
+        ["bench", ref words @ ..] => xtask::bench::run(words),
         _ => return misused("that is no task"),
     };
     match outcome {
