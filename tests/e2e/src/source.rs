@@ -22,7 +22,11 @@ pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
             let entry = entry?;
             let kind = entry.file_type()?;
             let name = entry.file_name();
-            if kind.is_dir() && name != "target" && name != ".git" && name != ".cache" {
+            // A second working tree has a file of that name where the first has a folder.
+            if name == ".git" {
+                continue;
+            }
+            if kind.is_dir() && name != "target" && name != ".cache" {
                 waiting.push(entry.path());
             } else if kind.is_file() {
                 found.push(entry.path());

@@ -286,7 +286,14 @@ impl Client {
         self.conversation.unbalanced()
     }
 
-    /// What the peer has written to stderr: its last MiB, lossily decoded.
+    /// Waits until the peer's stderr has ended and gives what it wrote: its last MiB, lossily decoded. The end of the
+    /// peer itself is no proof that all of it has been read.
+    pub fn whole_stderr(&self) -> Result<String, KitError> {
+        self.stderr.wait_end()?;
+        Ok(self.stderr.tail())
+    }
+
+    /// What the peer has written to stderr so far: its last MiB, lossily decoded.
     pub fn stderr(&self) -> String {
         self.stderr.tail()
     }

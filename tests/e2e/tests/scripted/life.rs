@@ -53,13 +53,9 @@ fn when_the_daemon_is_killed_nothing_is_left_and_the_next_editor_gets_a_new_one(
     // and the shims say so in one line and exit with 70
     for editor in &editors {
         assert_eq!(editor.wait_exit().unwrap(), DAEMON_LOST);
-        editor.wait_for_stderr("\n").unwrap();
-        assert_eq!(editor.stderr().lines().count(), 1, "{}", editor.stderr());
-        assert!(
-            editor.stderr().starts_with("lspool: "),
-            "{}",
-            editor.stderr()
-        );
+        let said = editor.whole_stderr().unwrap();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.starts_with("lspool: "), "{said}");
     }
 
     // and the next attach works

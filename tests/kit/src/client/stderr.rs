@@ -19,6 +19,7 @@ pub(super) struct Stderr {
 struct State {
     tail: Vec<u8>,
     total: u64,
+    has_ended: bool,
 }
 
 impl Stderr {
@@ -31,10 +32,12 @@ impl Stderr {
             let mut buffer = vec![0; 64 * 1024];
             while let Ok(count) = stream.read(&mut buffer) {
                 if count == 0 {
-                    return;
+                    break;
                 }
                 collector.note(&buffer[..count]);
             }
+            lock(&collector.state).has_ended = true;
+            collector.changed.notify_all();
         });
         stderr
     }
@@ -62,15 +65,27 @@ impl Stderr {
     }
 
     pub(super) fn wait_for(&self, text: &str) -> Result<(), KitError> {
-        let state = lock(&self.state);
         let absent = |state: &mut State| !String::from_utf8_lossy(&state.tail).contains(text);
+        self.wait_while(&format!("{text:?} on stderr"), absent)
+    }
+
+    pub(super) fn wait_end(&self) -> Result<(), KitError> {
+        self.wait_while("the end of stderr", |state| !state.has_ended)
+    }
+
+    fn wait_while(
+        &self,
+        what: &str,
+        is_missing: impl Fn(&mut State) -> bool,
+    ) -> Result<(), KitError> {
+        let state = lock(&self.state);
         let (state, result) = self
             .changed
-            .wait_timeout_while(state, deadline(), absent)
+            .wait_timeout_while(state, deadline(), is_missing)
             .unwrap_or_else(PoisonError::into_inner);
         if result.timed_out() {
             return Err(KitError::Timeout {
-                what: format!("{text:?} on stderr"),
+                what: what.to_owned(),
                 waited: deadline(),
                 account: String::from_utf8_lossy(&state.tail).into_owned(),
             });
