@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -29,7 +28,7 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct LocalSubprocess {
     world_id: WorldId,
-    options: LocalOptions,
+    options: Arc<LocalOptions>,
     registry: Arc<Registry>,
     spills: Arc<SpillFolder>,
     supervisors: TaskTracker,
@@ -40,7 +39,7 @@ impl LocalSubprocess {
     pub fn new(options: LocalOptions) -> Self {
         Self {
             world_id: WorldId::local(),
-            options,
+            options: Arc::new(options),
             registry: Arc::default(),
             spills: Arc::default(),
             supervisors: TaskTracker::new(),
@@ -101,13 +100,11 @@ impl Subprocess for LocalSubprocess {
         let start = Start {
             spec,
             place,
-            options: self.options.clone(),
+            options: Arc::clone(&self.options),
             spills: Arc::clone(&self.spills),
+            supervisors: self.supervisors.clone(),
         };
-        let (answer, answered) = oneshot::channel();
-        // A task of its own: a caller that gives up the wait must not leave a child without a supervisor.
-        self.supervisors.spawn(start.run(answer));
-        answered.await.unwrap_or(Err(SpawnError::Disposed))
+        start.run().await
     }
 
     async fn spawn_terminal(&self, _: TerminalSpec) -> Result<Box<dyn TerminalHandle>, SpawnError> {

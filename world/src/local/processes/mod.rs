@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::collected::Collected;
 use self::handle::LocalProcess;
@@ -31,12 +31,13 @@ use crate::{OutputMode, OutputStream, ProcessHandle, SpawnError, SpawnSpec, Stdi
 
 pub(super) use self::spill::SpillFolder;
 
-/// A process that is being started.
+/// A process that is being started. Whatever becomes of the caller, it holds its place until nothing of it is left.
 pub(super) struct Start {
     pub(super) spec: SpawnSpec,
     pub(super) place: Place,
-    pub(super) options: LocalOptions,
+    pub(super) options: Arc<LocalOptions>,
     pub(super) spills: Arc<SpillFolder>,
+    pub(super) supervisors: TaskTracker,
 }
 
 /// The ends of a child's streams after the modes were applied.
@@ -51,37 +52,37 @@ struct Streams {
 }
 
 impl Start {
-    /// Starts the process, hands its handle out and supervises it until its tree is gone.
-    pub(super) async fn run(
-        self,
-        answer: oneshot::Sender<Result<Box<dyn ProcessHandle>, SpawnError>>,
-    ) {
+    /// Starts the process on the blocking pool and hands its handle out; its supervisor runs from then on. A caller that
+    /// gives up the wait drops the handle as soon as it is made, which ends the tree.
+    pub(super) async fn run(self) -> Result<Box<dyn ProcessHandle>, SpawnError> {
+        // Taken before the wait, so that a shutdown that begins meanwhile waits for this start too.
+        let tracked = self.supervisors.token();
+        let start = move || {
+            let process = self.start();
+            drop(tracked);
+            process
+        };
+        match tokio::task::spawn_blocking(start).await {
+            Ok(process) => process,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(SpawnError::Disposed),
+        }
+    }
+
+    /// Blocks until the new program runs.
+    fn start(self) -> Result<Box<dyn ProcessHandle>, SpawnError> {
         let Self {
             spec,
             place,
             options,
             spills,
+            supervisors,
         } = self;
-        let start = {
-            let (spec, options) = (spec.clone(), options);
-            move || start::start(&spec, &options)
-        };
-        let started = match tokio::task::spawn_blocking(start).await {
-            Ok(started) => started,
-            Err(error) => Err(launch::refused(&spec.launch, io::Error::other(error))),
-        };
-        let supervised = started.and_then(|contained| {
-            supervise(contained, place, &spec, &spills)
-                .map_err(|error| launch::refused(&spec.launch, error))
-        });
-        match supervised {
-            Ok((process, supervisor)) => {
-                // A caller that is gone drops the handle, which ends the tree.
-                drop(answer.send(Ok(Box::new(process))));
-                supervisor.run().await;
-            }
-            Err(error) => drop(answer.send(Err(error))),
-        }
+        let contained = start::start(&spec, &options)?;
+        let (process, supervisor) = supervise(contained, place, &spec, &spills)
+            .map_err(|error| launch::refused(&spec.launch, error))?;
+        supervisors.spawn(supervisor.run());
+        Ok(Box::new(process))
     }
 }
 
