@@ -3,7 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+
+use super::encoding::BINARY;
 use crate::sandbox::SandboxMode;
+
+/// How many lines an ambiguous edit tells at most.
+pub const MAX_REPORTED_LINES: usize = 100;
 
 /// Why a file operation failed. Callers route by [`FsError::code`] and never by the text.
 #[derive(Debug, thiserror::Error)]
@@ -24,12 +30,16 @@ pub enum FsError {
         path: PathBuf,
     },
     /// The file is not UTF-8 text: `FS_NOT_TEXT`.
-    #[error("{} is not UTF-8 text: {reason}", path.display())]
+    #[error("{} is not UTF-8 text: {reason} at byte {at}; {}", path.display(), advice_for_guess(*guess))]
     NotText {
         /// The path as the caller knows it.
         path: PathBuf,
         /// What was found instead.
         reason: &'static str,
+        /// Where it was found, in bytes from the beginning of the file.
+        at: u64,
+        /// The encoding that the file seems to have, or `binary`; `None` where it could not be looked at again.
+        guess: Option<&'static str>,
     },
     /// A regular file was needed: `FS_NOT_REGULAR_FILE`.
     #[error("{} is not a regular file", path.display())]
@@ -65,13 +75,20 @@ pub enum FsError {
         mode: SandboxMode,
     },
     /// Anything else that the system reported: `FS_IO_ERROR`.
-    #[error("{} could not be used: {source}", path.display())]
+    #[error("{} could not be used: {source}{}", path.display(), advice_for_failure(source))]
     Io {
         /// The path as the caller knows it.
         path: PathBuf,
         /// The system's own error.
         #[source]
         source: io::Error,
+    },
+    /// A link stands in the path of a target since it was resolved: `FS_IO_ERROR`. It is not followed, since it can lead
+    /// anywhere.
+    #[error("{} leads through a link that was put there after it was resolved; resolve it again", path.display())]
+    Relinked {
+        /// The path as the caller knows it.
+        path: PathBuf,
     },
     /// The path or URI cannot name a file of this world: `FS_IO_ERROR`.
     #[error("{name:?} names no file of this world: {reason}")]
@@ -82,27 +99,29 @@ pub enum FsError {
         reason: &'static str,
     },
     /// The file has another version than the caller expects, or is gone: `FS_STALE_VERSION`.
-    #[error("{} has changed since it was read", path.display())]
+    #[error("{} has changed since it was read; read it again, then retry", path.display())]
     StaleVersion {
         /// The path as the caller knows it.
         path: PathBuf,
     },
     /// The caller would overwrite or edit what it never read: `FS_NOT_OBSERVED`.
-    #[error("{} exists and was not read before", path.display())]
+    #[error("{} exists and was not read before; read it, then retry", path.display())]
     NotObserved {
         /// The path as the caller knows it.
         path: PathBuf,
     },
     /// The text to replace occurs several times: `FS_AMBIGUOUS_EDIT`.
-    #[error("the text to replace occurs {} times in {}", lines.len(), path.display())]
+    #[error("the text to replace occurs {matches} times in {}, first on the lines {} (counted from 0); give more of the text around it, or replace all", path.display(), enumerate(lines))]
     AmbiguousEdit {
         /// The path as the caller knows it.
         path: PathBuf,
-        /// The zero-based lines on which the matches begin.
+        /// How many matches there are; none overlaps another.
+        matches: u64,
+        /// The zero-based lines on which the first matches begin, at most [`MAX_REPORTED_LINES`].
         lines: Vec<u64>,
     },
     /// The text to replace does not occur: `FS_EDIT_NOT_FOUND`.
-    #[error("the text to replace does not occur in {}", path.display())]
+    #[error("the text to replace does not occur in {}; read it again and copy the text from it", path.display())]
     EditNotFound {
         /// The path as the caller knows it.
         path: PathBuf,
@@ -132,7 +151,7 @@ impl FsError {
             Self::TooLarge { .. } => "FS_TOO_LARGE",
             Self::PermissionDenied { .. } => "FS_PERMISSION_DENIED",
             Self::SandboxDenied { .. } => "FS_SANDBOX_DENIED",
-            Self::Io { .. } | Self::Unnameable { .. } => "FS_IO_ERROR",
+            Self::Io { .. } | Self::Relinked { .. } | Self::Unnameable { .. } => "FS_IO_ERROR",
             Self::StaleVersion { .. } => "FS_STALE_VERSION",
             Self::NotObserved { .. } => "FS_NOT_OBSERVED",
             Self::AmbiguousEdit { .. } => "FS_AMBIGUOUS_EDIT",
@@ -162,6 +181,54 @@ impl FsError {
     }
 }
 
+/// What to do with a file that is not UTF-8.
+fn advice_for_guess(guess: Option<&'static str>) -> String {
+    match guess {
+        Some(BINARY) => "it looks binary: read its bytes instead".to_owned(),
+        Some(encoding) => {
+            format!("it looks like {encoding}: convert it to UTF-8, or read its bytes instead")
+        }
+        None => "read its bytes instead".to_owned(),
+    }
+}
+
+/// What to do about a failure of the system (errno(3)), after a semicolon; nothing where its own text says it all.
+fn advice_for_failure(failure: &io::Error) -> &'static str {
+    match failure.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ELOOP) => "; the links of the path lead round in a circle: correct one of them",
+        Some(Errno::ENAMETOOLONG) => {
+            "; a name has at most 255 bytes and a path at most 4,095: shorten it"
+        }
+        Some(Errno::ENOSPC | Errno::EDQUOT) => "; free some space, then retry",
+        Some(Errno::EFBIG) => "; write less, or raise the limit on the size of a file",
+        Some(Errno::EROFS) => "; it is mounted for reading alone: write elsewhere",
+        Some(Errno::EXDEV | Errno::EBUSY) => {
+            "; something is mounted there, which cannot be replaced: write beside it"
+        }
+        Some(Errno::EMFILE | Errno::ENFILE) => {
+            "; too many files are open: close some or raise the limit, then retry"
+        }
+        Some(Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOSYS) => {
+            "; its file system cannot do that: use another one"
+        }
+        Some(Errno::EMLINK) => "; it has too many links or entries: remove some",
+        Some(Errno::EIO | Errno::ESTALE) => {
+            "; its disk or its server failed: look at the system's log"
+        }
+        Some(Errno::EAGAIN | Errno::EINTR | Errno::ETXTBSY) => "; retry it later",
+        _ => "",
+    }
+}
+
+/// The lines with commas, and with dots where there can be more.
+fn enumerate(lines: &[u64]) -> String {
+    let mut shown: Vec<String> = lines.iter().take(5).map(u64::to_string).collect();
+    if lines.len() > shown.len() {
+        shown.push("…".to_owned());
+    }
+    shown.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,10 +239,10 @@ mod tests {
             |number| FsError::from_io(Path::new("/x"), io::Error::from_raw_os_error(number)).code();
 
         for number in 1..=133 {
-            let expected = match nix::errno::Errno::from_raw(number) {
-                nix::errno::Errno::ENOENT | nix::errno::Errno::ENOTDIR => "FS_NOT_FOUND",
-                nix::errno::Errno::EACCES | nix::errno::Errno::EPERM => "FS_PERMISSION_DENIED",
-                nix::errno::Errno::EISDIR => "FS_NOT_REGULAR_FILE",
+            let expected = match Errno::from_raw(number) {
+                Errno::ENOENT | Errno::ENOTDIR => "FS_NOT_FOUND",
+                Errno::EACCES | Errno::EPERM => "FS_PERMISSION_DENIED",
+                Errno::EISDIR => "FS_NOT_REGULAR_FILE",
                 _ => "FS_IO_ERROR",
             };
             assert_eq!(code(number), expected, "errno {number}");
@@ -194,5 +261,47 @@ mod tests {
             error.to_string(),
             "/a/b has at least 9 bytes; the limit is 4"
         );
+    }
+
+    #[test]
+    fn the_common_failures_say_what_to_do() {
+        let text = |errno: Errno| {
+            FsError::from_io(Path::new("/x"), io::Error::from_raw_os_error(errno as i32))
+                .to_string()
+        };
+
+        for (errno, advice) in [
+            (Errno::ELOOP, "correct one of them"),
+            (Errno::ENAMETOOLONG, "shorten it"),
+            (Errno::ENOSPC, "free some space"),
+            (Errno::EDQUOT, "free some space"),
+            (Errno::EROFS, "write elsewhere"),
+            (Errno::EXDEV, "write beside it"),
+            (Errno::EMFILE, "raise the limit"),
+            (Errno::EACCES, "was refused by the system"),
+            (Errno::ENOENT, "nothing exists there"),
+        ] {
+            let text = text(errno);
+            assert!(text.contains(advice) && text.contains("/x"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_told_with_the_encoding_guessed() {
+        let text = |guess| {
+            FsError::NotText {
+                path: "/x".into(),
+                reason: "it has a NUL byte",
+                at: 7,
+                guess,
+            }
+            .to_string()
+        };
+
+        assert_eq!(
+            text(Some("UTF-16LE")),
+            "/x is not UTF-8 text: it has a NUL byte at byte 7; it looks like UTF-16LE: convert it to UTF-8, or read its bytes instead"
+        );
+        assert!(text(Some(BINARY)).contains("looks binary"));
     }
 }

@@ -5,6 +5,8 @@
 //! same before and after the file is created and through every alias, and it never leaves lspool.
 
 mod decode;
+mod editing;
+mod encoding;
 mod error;
 mod mutation;
 mod policy;
@@ -21,8 +23,12 @@ use serde::Serialize;
 
 use crate::WorldId;
 
+pub(crate) use decode::{BYTE_ORDER_MARK, decode_whole};
+pub(crate) use editing::{EditFault, apply, with_line_feeds};
+pub(crate) use encoding::{GUESS_SAMPLE_BYTES, guess_encoding};
+
 pub use decode::{NUL_SAMPLE_BYTES, TextDecoder, TextFault};
-pub use error::FsError;
+pub use error::{FsError, MAX_REPORTED_LINES};
 pub use mutation::{
     DIFF_BASIS_MAX_BYTES, EditIntent, EditOptions, EditOutcome, EditRequest, WriteIntent,
     WriteOperation, WriteOptions, WriteOutcome,

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{listing, reading, resolution, watching};
+use super::writing::{Caller, Change, KeyLocks, caller};
+use super::{editing, listing, reading, resolution, watching, writing};
 use crate::fs::{
     ByteRange, ChangeFeed, EditOptions, EditOutcome, EditRequest, WatchFilter, WriteOptions,
     WriteOutcome, file_uri_from_path, path_from_file_uri,
@@ -18,14 +19,35 @@ use crate::{
 #[derive(Debug)]
 pub struct LocalFileSystem {
     world_id: WorldId,
+    locks: KeyLocks,
 }
 
 impl LocalFileSystem {
-    /// The files of this machine. It holds no state.
+    /// The files of this machine. Its one state is the order of the changes that are under way.
     pub fn new() -> Self {
         Self {
             world_id: WorldId::local(),
+            locks: KeyLocks::default(),
         }
+    }
+
+    /// Makes a change under the lock of its key. Both waits end when the future is dropped; a change that has begun
+    /// then notices that nobody waits for it, unless it counts already, and keeps the lock until it has left nothing.
+    async fn change<T: Send + 'static>(
+        &self,
+        target: &Target,
+        make: impl FnOnce(&Path, &Path, &Caller) -> Result<T, FsError> + Send + 'static,
+    ) -> Result<T, FsError> {
+        let lock = self.locks.acquire(target.key()).await;
+        let (presence, caller) = caller();
+        let resolved = self.process_path(target);
+        let changed = blocking(target.display_path().to_path_buf(), move |display| {
+            let _held = lock;
+            make(&resolved, display, &caller)
+        })
+        .await;
+        drop(presence);
+        changed
     }
 }
 
@@ -56,10 +78,10 @@ impl FileSystem for LocalFileSystem {
 
     fn facts(&self) -> FileSystemFacts {
         FileSystemFacts {
-            mutation: false,
+            mutation: true,
             watch: watching::IS_SUPPORTED,
-            handle_relative: false,
-            ranged_reads: false,
+            handle_relative: true,
+            ranged_reads: true,
             byte_names: true,
         }
     }
@@ -153,32 +175,55 @@ impl FileSystem for LocalFileSystem {
         .await
     }
 
-    async fn read_range(&self, _: &Target, _: u64, _: u64) -> Result<ByteRange, FsError> {
-        Err(FsError::Unsupported {
-            operation: "read_range",
+    async fn read_range(
+        &self,
+        target: &Target,
+        offset: u64,
+        max_bytes: u64,
+    ) -> Result<ByteRange, FsError> {
+        let resolved = self.process_path(target);
+        blocking(target.display_path().to_path_buf(), move |display| {
+            reading::read_range(&resolved, display, offset, max_bytes)
         })
+        .await
     }
 
     async fn write_text(
         &self,
-        _: &Target,
-        _: &str,
-        _: &WriteOptions,
+        target: &Target,
+        text: &str,
+        options: &WriteOptions,
     ) -> Result<WriteOutcome, FsError> {
-        Err(FsError::Unsupported {
-            operation: "write_text",
+        let (text, options) = (text.to_owned(), options.clone());
+        self.change(target, move |resolved, display, caller| {
+            let change = Change {
+                resolved,
+                display,
+                caller,
+                durable: options.durable,
+            };
+            writing::write(&change, &text, &options)
         })
+        .await
     }
 
     async fn edit_text(
         &self,
-        _: &Target,
-        _: &EditRequest,
-        _: &EditOptions,
+        target: &Target,
+        edit: &EditRequest,
+        options: &EditOptions,
     ) -> Result<EditOutcome, FsError> {
-        Err(FsError::Unsupported {
-            operation: "edit_text",
+        let (edit, options) = (edit.clone(), options.clone());
+        self.change(target, move |resolved, display, caller| {
+            let change = Change {
+                resolved,
+                display,
+                caller,
+                durable: options.durable,
+            };
+            editing::edit(&change, &edit, &options)
         })
+        .await
     }
 
     async fn watch(

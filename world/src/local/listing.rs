@@ -1,56 +1,92 @@
 //! Listing folders. Owns the rule that one entry that cannot be inspected does not fail the others.
 
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{reading, resolution};
-use crate::{DirEntry, FileKind, FsError, Target};
+use rustix::fs::{self as system, AtFlags, Dir};
+use rustix::io::Errno;
+
+use super::inspection::describe;
+use super::opening::{Place, failure};
+use super::resolution;
+use crate::{DirEntry, FileKind, FsError, Target, TargetKey};
 
 /// The entries of `resolved`, by byte order of their names. Targets derive from the folder's identity; their display
 /// paths from the path under which it was asked for.
 pub(super) fn list(resolved: &Path, display: &Path) -> Result<Vec<DirEntry>, FsError> {
-    let refuse = |error| FsError::from_io(display, error);
-    if !fs::metadata(resolved).map_err(refuse)?.is_dir() {
-        return Err(FsError::NotDirectory {
+    let refuse = |errno| failure(display, errno);
+    let place = Place::open(resolved).map_err(refuse)?;
+    let folder = place.open_listed().map_err(|errno| match errno {
+        Errno::NOTDIR => FsError::NotDirectory {
             path: display.to_path_buf(),
-        });
-    }
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(resolved).map_err(refuse)? {
-        entries.push(inspect(&entry.map_err(refuse)?, display));
-    }
-    entries.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(entries)
+        },
+        other => refuse(other),
+    })?;
+    let mut names = names(&folder).map_err(refuse)?;
+    names.sort();
+    let listed = Listed {
+        folder,
+        resolved,
+        display,
+    };
+    Ok(names.into_iter().map(|name| listed.entry(name)).collect())
 }
 
-fn inspect(entry: &fs::DirEntry, parent_display: &Path) -> DirEntry {
-    let name = entry.file_name();
-    let display = parent_display.join(&name);
-    let path = entry.path();
-    let metadata = match fs::symlink_metadata(&path) {
-        Ok(metadata) => reading::describe(&metadata),
-        Err(error) => {
-            let error = Some(FsError::from_io(&display, error));
-            return DirEntry {
-                name,
-                kind: FileKind::Other,
-                size: None,
-                version: None,
-                target: None,
-                error,
-            };
+fn names(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(name.to_os_string());
         }
-    };
-    let (target, error) = match resolution::resolve(&path, Path::new("/")) {
-        Ok(target) => (Some(Target::new(target.key().clone(), display)), None),
-        Err(error) => (None, Some(error)),
-    };
-    DirEntry {
-        name,
-        kind: metadata.kind,
-        size: metadata.size,
-        version: Some(metadata.version),
-        target,
-        error,
+    }
+    Ok(names)
+}
+
+/// An open folder and its two paths.
+struct Listed<'a> {
+    folder: OwnedFd,
+    resolved: &'a Path,
+    display: &'a Path,
+}
+
+impl Listed<'_> {
+    fn entry(&self, name: OsString) -> DirEntry {
+        let display = self.display.join(&name);
+        let found = system::statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW);
+        let metadata = match found {
+            Ok(stat) => describe(&stat),
+            Err(errno) => {
+                return DirEntry {
+                    name,
+                    kind: FileKind::Other,
+                    size: None,
+                    version: None,
+                    target: None,
+                    error: Some(FsError::from_io(&display, errno.into())),
+                };
+            }
+        };
+        let path = self.resolved.join(&name);
+        let key = if metadata.kind == FileKind::Symlink {
+            resolution::resolve(&path, Path::new("/")).map(|target| target.key().clone())
+        } else {
+            Ok(TargetKey::from_resolved(path))
+        };
+        let (target, error) = match key {
+            Ok(key) => (Some(Target::new(key, display)), None),
+            Err(error) => (None, Some(error)),
+        };
+        DirEntry {
+            name,
+            kind: metadata.kind,
+            size: metadata.size,
+            version: Some(metadata.version),
+            target,
+            error,
+        }
     }
 }

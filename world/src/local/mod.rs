@@ -1,10 +1,13 @@
 //! The provider of the machine on which lspool itself runs. Linux is the reference; elsewhere on Unix a tree is its
 //! process group alone, and the facts say so.
 
+mod editing;
 mod executable;
 mod file_system;
+mod inspection;
 mod launch;
 mod listing;
+mod opening;
 mod processes;
 mod reading;
 mod resolution;
@@ -12,6 +15,7 @@ mod subprocess;
 mod terminals;
 mod trees;
 mod watching;
+mod writing;
 
 use crate::ScrubRules;
 

@@ -1,134 +1,74 @@
-//! Inspecting and reading files. Owns the rule that what is read is what was checked: the kind and the version are those
-//! of the opened descriptor, and opening never waits for a FIFO's other end.
+//! Inspecting and reading files. Owns the rule that what is read is what was checked: the kind, the size and the version
+//! are those of the opened descriptor.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nix::fcntl::OFlag;
 
 use super::file_system::blocking;
+use super::inspection::describe;
+use super::opening::{OpenFile, Place, failure, present};
 use super::resolution;
-use crate::fs::{TextDecoder, TextFault};
-use crate::{FileKind, FileVersion, FsError, Metadata, TextFile, TextStream};
+use crate::fs::{ByteRange, GUESS_SAMPLE_BYTES, TextDecoder, TextFault, guess_encoding};
+use crate::{FileVersion, FsError, Metadata, TextFile, TextStream};
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(super) fn stat(resolved: &Path, display: &Path) -> Result<Option<Metadata>, FsError> {
-    present(fs::metadata(resolved), display)
+    let found = match present(Place::open(resolved)) {
+        Ok(Some(place)) => place.stat(),
+        Ok(None) => Ok(None),
+        Err(errno) => Err(errno),
+    };
+    let stat = found.map_err(|errno| failure(display, errno))?;
+    Ok(stat.as_ref().map(describe))
 }
 
+/// Inspects a path as it is spelled, which can lead through links.
 pub(super) fn lstat(path: &Path, cwd: &Path) -> Result<Option<Metadata>, FsError> {
     let spelled = resolution::absolute(path, cwd)?;
-    present(fs::symlink_metadata(&spelled), path)
+    let stat = present(rustix::fs::lstat(&spelled))
+        .map_err(|errno| FsError::from_io(path, errno.into()))?;
+    Ok(stat.as_ref().map(describe))
 }
 
-/// Nothing there, or a parent that is no folder, is `None`; any other failure is an error.
-fn present(
-    metadata: io::Result<fs::Metadata>,
-    display: &Path,
-) -> Result<Option<Metadata>, FsError> {
-    match metadata {
-        Ok(metadata) => Ok(Some(describe(&metadata))),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(FsError::from_io(display, error)),
-    }
-}
-
-pub(super) fn describe(metadata: &fs::Metadata) -> Metadata {
-    let kind = match metadata.file_type() {
-        kind if kind.is_file() => FileKind::File,
-        kind if kind.is_dir() => FileKind::Directory,
-        kind if kind.is_symlink() => FileKind::Symlink,
-        _ => FileKind::Other,
-    };
-    let size = (kind == FileKind::File).then_some(metadata.len());
-    Metadata {
-        kind,
-        size,
-        version: version(metadata),
-    }
-}
-
-/// The change time stands in the version because a rewrite can keep the size and restore the modification time.
-fn version(metadata: &fs::Metadata) -> FileVersion {
-    FileVersion::from_text(format!(
-        "{:x}:{:x}:{:x}:{:x}.{:x}:{:x}.{:x}",
-        metadata.dev(),
-        metadata.ino(),
-        metadata.size(),
-        metadata.mtime(),
-        metadata.mtime_nsec(),
-        metadata.ctime(),
-        metadata.ctime_nsec()
-    ))
-}
-
-/// A regular file that is open for reading.
-struct OpenFile {
-    file: File,
-    size: u64,
-    version: FileVersion,
-}
-
-/// Opens a regular file. The kind is looked at before the open, since opening a device can have effects, and again on
-/// the descriptor, since the path can have been given to something else meanwhile.
-fn open_regular(resolved: &Path, display: &Path) -> Result<OpenFile, FsError> {
-    let refuse = |error| FsError::from_io(display, error);
-    let not_regular = || FsError::NotRegularFile {
-        path: display.to_path_buf(),
-    };
-    if !fs::metadata(resolved).map_err(refuse)?.is_file() {
-        return Err(not_regular());
-    }
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(resolved)
-        .map_err(refuse)?;
-    let metadata = file.metadata().map_err(refuse)?;
-    if !metadata.is_file() {
-        return Err(not_regular());
-    }
-    Ok(OpenFile {
-        file,
-        size: metadata.len(),
-        version: version(&metadata),
-    })
+fn open(resolved: &Path, display: &Path) -> Result<OpenFile, FsError> {
+    Place::open(resolved)
+        .map_err(|errno| failure(display, errno))?
+        .open_regular(display)
 }
 
 pub(super) fn read_text(resolved: &Path, display: &Path) -> Result<TextFile, FsError> {
-    let mut open = open_regular(resolved, display)?;
-    let mut bytes = Vec::with_capacity(
-        usize::try_from(open.size)
-            .unwrap_or(0)
-            .min(CHUNK_BYTES * 64),
-    );
-    open.file
-        .read_to_end(&mut bytes)
-        .map_err(|error| FsError::from_io(display, error))?;
+    let OpenFile {
+        file,
+        size,
+        version,
+        ..
+    } = open(resolved, display)?;
+    let bytes = read_all(&file, size, display)?;
+    let refuse = |fault| not_text(&file, display, fault);
     let mut decoder = TextDecoder::default();
-    let text = decoder
-        .push(&bytes)
-        .map_err(|fault| not_text(display, fault))?;
+    let text = decoder.push(&bytes).map_err(refuse)?;
     let had_bom = decoder.had_bom();
-    decoder.finish().map_err(|fault| not_text(display, fault))?;
+    decoder.finish().map_err(refuse)?;
     Ok(TextFile {
         text,
-        version: open.version,
+        version,
         had_bom,
     })
+}
+
+/// The rest of an open file. `size` is a hint: a file can change, and some files of the system tell none.
+pub(super) fn read_all(mut file: &File, size: u64, display: &Path) -> Result<Vec<u8>, FsError> {
+    let expected = usize::try_from(size).unwrap_or(0).min(CHUNK_BYTES * 64);
+    let mut bytes = Vec::with_capacity(expected);
+    file.read_to_end(&mut bytes)
+        .map_err(|error| FsError::from_io(display, error))?;
+    Ok(bytes)
 }
 
 pub(super) fn read_bytes(
@@ -136,7 +76,11 @@ pub(super) fn read_bytes(
     display: &Path,
     max_bytes: u64,
 ) -> Result<Bytes, FsError> {
-    let open = open_regular(resolved, display)?;
+    read_capped(open(resolved, display)?, display, max_bytes)
+}
+
+/// No more than one byte over the limit is taken in, also of a file that has grown since it was opened.
+fn read_capped(open: OpenFile, display: &Path, max_bytes: u64) -> Result<Bytes, FsError> {
     let too_large = |at_least| FsError::TooLarge {
         path: display.to_path_buf(),
         limit: max_bytes,
@@ -156,10 +100,58 @@ pub(super) fn read_bytes(
     Ok(bytes.into())
 }
 
-fn not_text(display: &Path, fault: TextFault) -> FsError {
+pub(super) fn read_range(
+    resolved: &Path,
+    display: &Path,
+    offset: u64,
+    max_bytes: u64,
+) -> Result<ByteRange, FsError> {
+    let open = open(resolved, display)?;
+    let bytes =
+        read_at(&open.file, offset, max_bytes).map_err(|error| FsError::from_io(display, error))?;
+    Ok(ByteRange {
+        bytes: bytes.into(),
+        version: open.version,
+        file_bytes: open.size,
+    })
+}
+
+/// At most `max_bytes` bytes from `offset` on, fewer at the end of the file alone. Nothing is moved in the file.
+fn read_at(file: &File, offset: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        let at = offset.saturating_add(bytes.len() as u64);
+        let left = max_bytes - bytes.len() as u64;
+        let wanted = usize::try_from(left).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
+        // The system has no offsets from 2^63 on, and no file that long.
+        if wanted == 0 || i64::try_from(at).is_err() {
+            return Ok(bytes);
+        }
+        let filled = bytes.len();
+        bytes.resize(filled + wanted, 0);
+        let read = file.read_at(&mut bytes[filled..], at);
+        bytes.truncate(filled + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => return Ok(bytes),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The error for a file that is not text, with a guess at what it is.
+pub(super) fn not_text(file: &File, display: &Path, fault: TextFault) -> FsError {
+    let sample = |offset| read_at(file, offset, GUESS_SAMPLE_BYTES as u64);
+    let guess = match (sample(0), sample(fault.at())) {
+        (Ok(beginning), Ok(at_fault)) => Some(guess_encoding(&beginning, &at_fault)),
+        _ => None,
+    };
     FsError::NotText {
         path: display.to_path_buf(),
         reason: fault.reason(),
+        at: fault.at(),
+        guess,
     }
 }
 
@@ -174,7 +166,7 @@ pub(super) struct LocalTextStream {
 
 impl LocalTextStream {
     pub(super) fn open(resolved: &Path, display: &Path) -> Result<Self, FsError> {
-        let open = open_regular(resolved, display)?;
+        let open = open(resolved, display)?;
         let source = Some((open.file, TextDecoder::default()));
         Ok(Self {
             display: display.to_path_buf(),
@@ -201,11 +193,11 @@ fn next_piece(mut file: File, mut decoder: TextDecoder, display: &Path) -> Resul
             return decoder
                 .finish()
                 .map(|()| None)
-                .map_err(|fault| not_text(display, fault));
+                .map_err(|fault| not_text(&file, display, fault));
         }
         let text = decoder
             .push(&chunk[..length])
-            .map_err(|fault| not_text(display, fault))?;
+            .map_err(|fault| not_text(&file, display, fault))?;
         if !text.is_empty() {
             return Ok(Some((text, file, decoder)));
         }
