@@ -1,5 +1,9 @@
 //! What a suite needs of a provider: a world, a scratch folder in it, and a way to put things there that is not the
 //! seam under test.
+//!
+//! Every test ends in [`Fixture::close`], the leak oracle. On this machine it looks for processes with the fixture's
+//! entry, for files beside the scratch folder, for staging folders, and, where the process runs this test alone, for
+//! every other descendant, descriptor and spill file that was not there before.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,6 +21,8 @@ use lspool_world::{
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio_util::sync::CancellationToken;
+
+use crate::oracle::{self, OwnProcess};
 
 /// The variable by which the leak oracle finds what a test left running.
 const ORACLE: &str = "WORLD_CONTRACT_ORACLE";
@@ -55,6 +61,8 @@ pub(crate) trait Fixture: Sized {
     fn remove(&self, path: &Path);
     /// Sets a file's permission bits.
     fn permit(&self, path: &Path, mode: u32);
+    /// The processes that run and carry the oracle's entry.
+    fn left_running(&self) -> Vec<u32>;
     /// Whether a process runs (a zombie does not).
     fn runs(&self, pid: u32) -> bool;
     /// Whether a process id is in use, zombies included.
@@ -165,13 +173,16 @@ pub(crate) struct LocalFixture {
     folder: tempfile::TempDir,
     scratch: PathBuf,
     oracle: String,
+    before: Option<OwnProcess>,
 }
 
 impl Fixture for LocalFixture {
     async fn open() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let before = OwnProcess::of_one_test();
         let folder = tempfile::tempdir().unwrap();
-        let scratch = fs::canonicalize(folder.path()).unwrap();
+        let scratch = fs::canonicalize(folder.path()).unwrap().join("scratch");
+        fs::create_dir(&scratch).unwrap();
         let oracle = format!(
             "{}-{}",
             std::process::id(),
@@ -186,16 +197,22 @@ impl Fixture for LocalFixture {
             folder,
             scratch,
             oracle,
+            before,
         }
     }
 
     async fn close(self) {
         self.world.subprocess().shutdown().await.unwrap();
-        let entry = format!("{ORACLE}={}", self.oracle);
-        let left: Vec<u32> = pids()
-            .filter(|pid| self.runs(*pid) && has_entry(*pid, entry.as_bytes()))
-            .collect();
+        let left = self.left_running();
         assert!(left.is_empty(), "still running: {left:?}");
+        drop(self.world);
+        if let Some(before) = self.before {
+            before.come_back().await;
+        }
+        let beside = oracle::names(self.folder.path());
+        assert_eq!(beside, ["scratch"], "files beside the scratch folder");
+        let staged = oracle::staging_folders(&self.scratch);
+        assert!(staged.is_empty(), "still staged: {staged:?}");
         self.folder.close().unwrap();
     }
 
@@ -247,30 +264,15 @@ impl Fixture for LocalFixture {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
+    fn left_running(&self) -> Vec<u32> {
+        oracle::running_with_entry(&format!("{ORACLE}={}", self.oracle))
+    }
+
     fn runs(&self, pid: u32) -> bool {
-        let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let after_name = stat
-            .iter()
-            .rposition(|byte| *byte == b')')
-            .map_or(0, |at| at + 2);
-        stat.get(after_name)
-            .is_some_and(|state| !b"ZXx".contains(state))
+        oracle::parent_if_running(pid).is_some()
     }
 
     fn exists(&self, pid: u32) -> bool {
         Path::new(&format!("/proc/{pid}")).exists()
     }
-}
-
-fn pids() -> impl Iterator<Item = u32> {
-    fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-}
-
-fn has_entry(pid: u32, entry: &[u8]) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment
-        .split(|byte| *byte == 0)
-        .any(|candidate| candidate == entry)
 }

@@ -31,6 +31,7 @@ macro_rules! provider_tests {
     };
 }
 
+mod cancellation;
 mod catalogue;
 mod environment;
 mod executables;
@@ -39,6 +40,8 @@ mod fixture;
 mod gates;
 mod local;
 mod names;
+mod oracle;
+mod poll;
 mod refusals;
 mod shutdowns;
 mod streams;

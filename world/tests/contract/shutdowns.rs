@@ -54,7 +54,8 @@ pub(crate) async fn an_end_can_be_asked_for_again_and_by_many(fixture: &impl Fix
 
     let (first, second) = tokio::join!(subprocess.shutdown(), subprocess.shutdown());
 
-    (first.unwrap(), second.unwrap());
+    first.unwrap();
+    second.unwrap();
     assert!(!fixture.exists(process.pid().unwrap()));
     subprocess.shutdown().await.unwrap();
 }
