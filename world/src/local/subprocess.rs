@@ -141,6 +141,7 @@ impl Subprocess for LocalSubprocess {
         }
         self.supervisors.close();
         self.supervisors.wait().await;
+        self.spills.settled().await;
         Ok(())
     }
 }

@@ -84,6 +84,12 @@ impl TailBuffer {
         let chunk = &chunk[chunk.len().saturating_sub(limit)..];
         let surplus = (self.remembered.len() + chunk.len()).saturating_sub(limit);
         self.remembered.drain(..surplus);
+        let needed = self.remembered.len() + chunk.len();
+        if needed > self.remembered.capacity() {
+            // Grown in doublings as any buffer, but never past what can be kept.
+            let grown = needed.saturating_mul(2).min(limit);
+            self.remembered.reserve_exact(grown - self.remembered.len());
+        }
         self.remembered.extend(chunk);
     }
 
@@ -99,13 +105,27 @@ impl TailBuffer {
 
     /// Whether bytes were let go.
     pub fn is_truncated(&self) -> bool {
-        self.total > self.capacity as u64
+        !self.holds(self.total)
+    }
+
+    /// Whether a stream of so many bytes is kept whole.
+    pub fn holds(&self, total: u64) -> bool {
+        total <= self.capacity as u64
     }
 
     /// The bytes that are kept.
     pub fn kept(&self) -> Bytes {
         let context = self.remembered.len().saturating_sub(self.capacity);
-        self.remembered.iter().skip(context).copied().collect()
+        self.copied_from(context)
+    }
+
+    /// The remembered bytes from a position on.
+    fn copied_from(&self, position: usize) -> Bytes {
+        let (front, back) = self.remembered.as_slices();
+        let mut bytes = Vec::with_capacity(self.remembered.len() - position);
+        bytes.extend_from_slice(front.get(position..).unwrap_or_default());
+        bytes.extend_from_slice(&back[position.saturating_sub(front.len())..]);
+        bytes.into()
     }
 
     /// What the stream has from `offset` on. An offset past the end gives nothing and the same offset.
@@ -125,8 +145,10 @@ impl TailBuffer {
         }
         let tail_start = self.total.saturating_sub(self.capacity as u64);
         let from = offset.max(tail_start);
-        let remembered: Bytes = self.remembered.iter().copied().collect();
-        let position = remembered.len() - (self.total - from) as usize;
+        let asked = (self.total - from) as usize;
+        let before = self.remembered.len() - asked;
+        let remembered = self.copied_from(before.saturating_sub(CONTEXT_BYTES));
+        let position = remembered.len() - asked;
         let start = character_start(&remembered, position);
         let end = if self.sealed {
             remembered.len()

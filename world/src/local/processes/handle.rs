@@ -37,6 +37,16 @@ impl LocalProcess {
     }
 }
 
+impl Drop for LocalProcess {
+    fn drop(&mut self) {
+        for stream in [&self.collected_stdout, &self.collected_stderr] {
+            if let Some(stream) = stream {
+                stream.abandon();
+            }
+        }
+    }
+}
+
 fn take<T>(pipe: &Once<T>) -> Option<T> {
     pipe.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

@@ -4,6 +4,7 @@
 mod collected;
 mod handle;
 mod inherited;
+mod pump;
 mod spill;
 mod start;
 
@@ -18,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use self::collected::Collected;
 use self::handle::LocalProcess;
+use self::pump::Pump;
 use self::spill::SpillWriter;
 use super::trees::contained::Contained;
 use super::trees::control;
@@ -177,20 +179,29 @@ impl Streams {
             OutputMode::Pipe => *given = Some(Box::new(pipe)),
             OutputMode::Inherit => {
                 let program = spec.launch.argv[0].to_string_lossy().into_owned();
-                self.pumps
-                    .outputs
-                    .spawn(inherited::log_lines(pipe, program, pid, which, stop));
+                let log = inherited::log_lines(Pump::new(pipe, stop), program, pid, which);
+                self.pumps.outputs.spawn(log);
             }
             OutputMode::Collect { tail_bytes, spill } => {
-                let spill =
-                    spill.map(|spill| SpillWriter::new(spill.max_bytes, Arc::clone(spills)));
+                let spill = spill.map(|spill| {
+                    let label = format!("{}-{pid}", name(which));
+                    SpillWriter::new(spill.max_bytes, label, Arc::clone(spills))
+                });
                 let stream = Arc::new(Collected::new(*tail_bytes));
-                self.pumps
-                    .outputs
-                    .spawn(Arc::clone(&stream).fill(pipe, spill, stop));
+                let pump = Pump::new(pipe, stop.clone());
+                let fill = Arc::clone(&stream).fill(pump, spill, stop);
+                self.pumps.outputs.spawn(fill);
                 *collected = Some(stream);
             }
         }
+    }
+}
+
+/// The name of a stream in that of a file.
+fn name(which: OutputStream) -> &'static str {
+    match which {
+        OutputStream::Stdout => "stdout",
+        OutputStream::Stderr => "stderr",
     }
 }
 

@@ -17,3 +17,5 @@ pub(in crate::local) mod supervisor;
 mod table;
 mod tree;
 pub(in crate::local) mod view;
+
+pub(in crate::local) use self::observation::start_time;
