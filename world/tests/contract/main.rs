@@ -31,6 +31,7 @@ macro_rules! provider_tests {
     };
 }
 
+mod canaries;
 mod cancellation;
 mod catalogue;
 mod environment;

@@ -1,7 +1,7 @@
 //! The leak oracle of this machine: what a test left behind, told from what was there before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,10 +12,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// The beginning of the names of folders in which a text is staged before it is put in its place.
 const STAGING: &str = ".lspool-staging-";
 
-/// The beginning of the names of this process's folders with spilled output.
-fn spill_prefix() -> String {
-    format!("lspool-output-{}-", std::process::id())
-}
+/// The beginning of the names of folders with spilled output; after it come a namespace and the owner's process id.
+const SPILL: &str = "lspool-output-";
 
 /// Waits for what nothing tells of; fails when it does not come.
 pub(crate) async fn eventually(what: &str, mut has_come: impl AsyncFnMut() -> bool) {
@@ -59,13 +57,10 @@ impl OwnProcess {
 
     fn now() -> Self {
         let spilled = names(&std::env::temp_dir()).into_iter();
-        let prefix = spill_prefix();
         Self {
             descriptors: descriptors(),
             descendants: descendants(std::process::id()),
-            spill_folders: spilled
-                .filter(|name| name.to_string_lossy().starts_with(&prefix))
-                .collect(),
+            spill_folders: spilled.filter(|name| is_own_spill_folder(name)).collect(),
         }
     }
 
@@ -122,6 +117,15 @@ pub(crate) fn parent_if_running(pid: u32) -> Option<u32> {
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     (!["Z", "X", "x"].contains(&state)).then_some(parent)
+}
+
+/// Whether a name is that of a folder with spilled output of this process.
+fn is_own_spill_folder(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let owner = name
+        .strip_prefix(SPILL)
+        .and_then(|parts| parts.split('-').nth(1));
+    owner == Some(&std::process::id().to_string())
 }
 
 /// The names in a folder, in order.
@@ -198,7 +202,7 @@ fn what_a_test_leaves_is_found() {
         .env("WORLD_CONTRACT_LEFT", folder.path())
         .spawn()
         .unwrap();
-    let spilled = std::env::temp_dir().join(spill_prefix() + "oracle");
+    let spilled = std::env::temp_dir().join(format!("{SPILL}0-{}-oracle", std::process::id()));
     fs::create_dir(&spilled).unwrap();
     let staged = folder.path().join("deep").join(STAGING.to_owned() + "1");
     fs::create_dir_all(&staged).unwrap();
