@@ -34,6 +34,7 @@ macro_rules! provider_tests {
 mod canaries;
 mod cancellation;
 mod catalogue;
+mod edits;
 mod environment;
 mod executables;
 mod files;
@@ -49,3 +50,4 @@ mod streams;
 mod text;
 mod trees;
 mod uris;
+mod writes;
