@@ -36,6 +36,7 @@ impl Ground {
         let options = LocalOptions {
             scrub_rules: ScrubRules::builtin(),
             inherited_output: InheritedOutput::Log,
+            control_groups: None,
         };
         Ok(Self {
             world: World::local(options),

@@ -158,6 +158,7 @@ mod tests {
         let options = LocalOptions {
             scrub_rules: ScrubRules::builtin(),
             inherited_output: InheritedOutput::Log,
+            control_groups: None,
         };
         let sandbox: Arc<dyn Sandbox> = Arc::new(SandboxOf(sandbox));
         World::new(

@@ -73,6 +73,7 @@ mod tests {
         World::local(LocalOptions {
             scrub_rules: ScrubRules::builtin(),
             inherited_output: InheritedOutput::Log,
+            control_groups: None,
         })
     }
 

@@ -34,6 +34,7 @@ impl Bench {
         let options = LocalOptions {
             scrub_rules: ScrubRules::builtin(),
             inherited_output: InheritedOutput::Log,
+            control_groups: None,
         };
         let bench = Self {
             world: World::local(options),

@@ -371,6 +371,7 @@ mod tests {
             world: World::local(LocalOptions {
                 scrub_rules: ScrubRules::builtin(),
                 inherited_output: InheritedOutput::Log,
+                control_groups: None,
             }),
         };
         let shutdown = Input::Event(Event::Shutdown);

@@ -44,6 +44,7 @@ pub(crate) fn local() -> World {
     World::local(LocalOptions {
         scrub_rules: ScrubRules::builtin(),
         inherited_output: InheritedOutput::Log,
+        control_groups: None,
     })
 }
 

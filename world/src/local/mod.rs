@@ -1,6 +1,7 @@
 //! The provider of the machine on which lspool itself runs. Linux is the reference; elsewhere on Unix a tree is its
 //! process group alone, and the facts say so.
 
+mod control_groups;
 mod editing;
 mod executable;
 mod file_system;
@@ -17,10 +18,15 @@ mod trees;
 mod watching;
 mod writing;
 
+use std::sync::Arc;
+
 use crate::ScrubRules;
 
+pub use control_groups::ControlGroups;
 pub use file_system::LocalFileSystem;
 pub use subprocess::LocalSubprocess;
+pub use trees::table::{ProcessEntry, ProcessIdentity, ProcessTable, environment_value};
+pub use trees::usage::memory_bytes;
 
 /// What the face that opens the local world decides.
 #[derive(Clone, Debug)]
@@ -29,6 +35,8 @@ pub struct LocalOptions {
     pub scrub_rules: ScrubRules,
     /// Where inherited output goes.
     pub inherited_output: InheritedOutput,
+    /// The control groups that hold trees together; `None` where there are none, or where they are not wanted.
+    pub control_groups: Option<Arc<ControlGroups>>,
 }
 
 /// Where the output of a stream in [`crate::OutputMode::Inherit`] goes.

@@ -60,12 +60,14 @@ impl Subprocess for LocalSubprocess {
             stdin_wait_proof: false,
             identity_fence: cfg!(target_os = "linux"),
             escaped_processes: cfg!(target_os = "linux"),
-            containment: if cfg!(target_os = "linux") {
+            containment: if self.options.control_groups.is_some() {
+                Containment::ControlGroup
+            } else if cfg!(target_os = "linux") {
                 Containment::ProcessTable
             } else {
                 Containment::Group
             },
-            usage: false,
+            usage: cfg!(target_os = "linux"),
             confinement: false,
             spill: true,
         }

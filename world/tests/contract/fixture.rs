@@ -191,6 +191,7 @@ impl Fixture for LocalFixture {
         let options = LocalOptions {
             scrub_rules: ScrubRules::builtin(),
             inherited_output: InheritedOutput::OwnStderr,
+            control_groups: None,
         };
         Self {
             world: World::local(options),

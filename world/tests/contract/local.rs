@@ -16,6 +16,7 @@ fn options() -> LocalOptions {
     LocalOptions {
         scrub_rules: ScrubRules::builtin(),
         inherited_output: InheritedOutput::OwnStderr,
+        control_groups: None,
     }
 }
 

@@ -144,6 +144,7 @@ fn root_key() -> TargetKey {
         let options = lspool_world::local::LocalOptions {
             scrub_rules: lspool_world::ScrubRules::builtin(),
             inherited_output: lspool_world::local::InheritedOutput::Log,
+            control_groups: None,
         };
         let world = lspool_world::World::local(options);
         let runtime = tokio::runtime::Builder::new_multi_thread()

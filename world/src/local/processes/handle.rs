@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use tokio_util::sync::DropGuard;
 
 use super::super::trees::control::Control;
+use super::super::trees::view::TreeView;
 use super::collected::Collected;
 use crate::subprocess::{InputPipe, OutputPipe};
 use crate::{
@@ -25,6 +26,7 @@ pub(super) struct LocalProcess {
     pub(super) collected_stdout: Option<Arc<Collected>>,
     pub(super) collected_stderr: Option<Arc<Collected>>,
     pub(super) control: Arc<Control>,
+    pub(super) view: TreeView,
     pub(super) _release: DropGuard,
 }
 
@@ -92,7 +94,7 @@ impl ProcessHandle for LocalProcess {
     }
 
     async fn usage(&self) -> Option<TreeUsage> {
-        None
+        self.view.usage().await
     }
 
     async fn wait_for_exit(&self) -> Result<(), TerminateError> {

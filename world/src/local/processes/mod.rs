@@ -110,6 +110,7 @@ fn supervise(
         collected_stdout: streams.collected_stdout,
         collected_stderr: streams.collected_stderr,
         control,
+        view: contained.view(),
         _release: released.clone().drop_guard(),
     };
     let (grace, cancel, pumps) = (spec.grace, spec.cancel.clone(), streams.pumps);

@@ -7,20 +7,16 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::bonds::Bonds;
+use super::group::Changes;
 use super::ladder::{Circle, Order, Rung, Signalled, Step};
-use super::observation;
+use super::observation::Proof;
 use super::signals;
-use super::table::Identity;
 use super::tree::Tree;
-use super::view::TreeView;
+use super::view::{Remains, TreeView};
 use crate::TerminateError;
 
 /// How long the last kill at a drop may take. The runtime is going down then; nobody is left to ask later.
 const LAST_KILL: Duration = Duration::from_millis(500);
-
-/// How often a tree must be seen empty in a row. One look can miss a process that was started by one that ended while
-/// the table was read.
-const EMPTY_LOOKS: u32 = 2;
 
 /// A started child and its tree.
 #[derive(Debug)]
@@ -31,15 +27,19 @@ pub(in crate::local) struct Contained {
 }
 
 impl Contained {
-    /// Takes over a child that leads its own group.
+    /// Takes over a child that leads its own process group. Blocks.
     pub(in crate::local) fn new(child: Child, bonds: Bonds) -> Self {
-        let root = Identity {
-            pid: child.id(),
-            start: observation::start_time(child.id()),
-        };
+        let pid = child.id();
+        let group = bonds.group.filter(|group| {
+            let has_joined = group.has(pid);
+            if !has_joined {
+                tracing::debug!(pid, "a process did not join its control group");
+            }
+            has_joined
+        });
         Self {
             child,
-            view: TreeView::new(Tree::new(root, bonds.marker)),
+            view: TreeView::new(Tree::new(pid, bonds.marker), group),
             is_reaped: false,
         }
     }
@@ -91,11 +91,18 @@ impl Contained {
     /// Takes one step and gives the ids of those of its circle who are left after it.
     async fn take(&self, step: &Step) -> Result<Vec<u32>, TerminateError> {
         let deadline = tokio::time::Instant::now() + step.patience;
+        let changes = self.view.changes();
         let mut pause = Pause::default();
-        let mut empty_looks = 0;
+        let mut proof = Proof::default();
         let mut signalled = Signalled::default();
+        let mut is_glance_enough = false;
         loop {
-            let observed = match self.view.observe().await {
+            let looked = if is_glance_enough {
+                self.view.glance().await
+            } else {
+                self.view.observe().await
+            };
+            let observed = match looked {
                 Ok(observed) => observed,
                 Err(error) => {
                     // What cannot be observed cannot be given a grace that ends; the error says that nothing is proved.
@@ -104,34 +111,46 @@ impl Contained {
                 }
             };
             let left = step.circle.of(&observed, self.pid());
-            empty_looks = if left.is_empty() { empty_looks + 1 } else { 0 };
-            if empty_looks == EMPTY_LOOKS {
+            if proof.add(left.is_empty(), &observed) {
                 return Ok(Vec::new());
             }
+            is_glance_enough = !left.is_empty();
+            if left.is_empty() && !observed.is_whole {
+                continue;
+            }
+            if step.ends_all()
+                && let Some(group) = self.view.group()
+            {
+                group.kill();
+            }
             signalled.send(self.pid(), &observed, step);
-            if tokio::time::Instant::now() >= deadline && empty_looks == 0 {
+            if tokio::time::Instant::now() >= deadline && !left.is_empty() {
                 return Ok(left);
             }
-            pause.wait().await;
+            pause.wait_or(changes.as_ref()).await;
         }
     }
 
-    /// Whether nothing of the tree runs any more.
-    pub(in crate::local) async fn is_gone(&self) -> Result<bool, TerminateError> {
-        for _ in 0..EMPTY_LOOKS {
-            if !self.view.observe().await?.is_empty() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// What is left of the tree, whose child has exited.
+    pub(super) async fn remains(&self) -> Result<Remains, TerminateError> {
+        self.view.remains().await
     }
 
-    /// Reaps the child, whose tree is gone.
-    pub(in crate::local) fn reap(&mut self) {
-        self.view.close();
+    /// The coming changes of whether anybody is left; `None` where only looking tells.
+    pub(super) fn changes(&self) -> Option<Changes> {
+        self.view.changes()
+    }
+
+    /// Reaps the child, whose tree is gone, and removes what held the tree together.
+    pub(in crate::local) async fn reap(&mut self) {
+        let group = self.view.close();
         self.is_reaped = true;
         if let Err(error) = self.child.wait() {
             tracing::warn!(pid = self.child.id(), %error, "an ended process could not be reaped");
+        }
+        if let Some(group) = group {
+            // A removal that the end of the runtime cuts off is done by dropping the group.
+            let _ = tokio::task::spawn_blocking(move || group.remove()).await;
         }
     }
 }
@@ -148,20 +167,21 @@ impl Drop for Contained {
         };
         signals::signal_group(self.child.id(), last.signal);
         let deadline = Instant::now() + last.patience;
-        let mut empty_looks = 0;
-        while empty_looks < EMPTY_LOOKS && Instant::now() < deadline {
+        let mut proof = Proof::default();
+        while Instant::now() < deadline {
+            if let Some(group) = self.view.group() {
+                group.kill();
+            }
             let Ok(observed) = self.view.observe_now() else {
                 break;
             };
-            empty_looks = if observed.is_empty() {
-                empty_looks + 1
-            } else {
-                0
-            };
+            if proof.add(observed.is_empty(), &observed) {
+                break;
+            }
             Signalled::default().send(self.child.id(), &observed, &last);
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.view.close();
+        drop(self.view.close());
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             tracing::warn!(
                 pid = self.child.id(),
@@ -186,5 +206,16 @@ impl Pause {
     pub(in crate::local) async fn wait(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(Duration::from_millis(100));
+    }
+
+    /// Waits no longer than until the next change.
+    pub(super) async fn wait_or(&mut self, changes: Option<&Changes>) {
+        let Some(changes) = changes else {
+            return self.wait().await;
+        };
+        tokio::select! {
+            () = self.wait() => {}
+            Ok(()) = changes.next() => {}
+        }
     }
 }

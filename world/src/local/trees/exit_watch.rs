@@ -28,7 +28,10 @@ impl ExitWatch {
         if let Ok(descriptor) =
             rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
         {
-            return Ok(Self::Descriptor(watched(descriptor)?));
+            return Ok(Self::Descriptor(watched(
+                descriptor,
+                tokio::io::Interest::READABLE,
+            )?));
         }
         Ok(Self::Polling(pid))
     }
@@ -62,8 +65,11 @@ impl ExitWatch {
     deprecated,
     reason = "its successor is unsafe, for types whose descriptor can change; an owned descriptor cannot"
 )]
-fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(descriptor, tokio::io::Interest::READABLE)
+pub(super) fn watched(
+    descriptor: OwnedFd,
+    interest: tokio::io::Interest,
+) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(descriptor, interest)
 }
 
 #[cfg(target_os = "linux")]

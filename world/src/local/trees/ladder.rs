@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::observation::Observed;
 use super::signals;
-use super::table::Identity;
+use super::table::ProcessIdentity;
 
 /// How long the effect of SIGKILL is waited for.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
@@ -47,12 +47,8 @@ impl Circle {
 
     /// The ids of those of it who run.
     pub(super) fn of(self, observed: &Observed, leader: u32) -> Vec<u32> {
-        observed
-            .identities()
-            .iter()
-            .map(|identity| identity.pid)
-            .filter(|pid| self.has(*pid, leader))
-            .collect()
+        let pids = observed.living().map(|entry| entry.identity.pid);
+        pids.filter(|pid| self.has(*pid, leader)).collect()
     }
 }
 
@@ -62,6 +58,13 @@ pub(super) struct Step {
     pub(super) circle: Circle,
     pub(super) signal: Signal,
     pub(super) patience: Duration,
+}
+
+impl Step {
+    /// Whether it ends whoever is left of the whole tree.
+    pub(super) fn ends_all(&self) -> bool {
+        self.circle == Circle::All && self.signal == Signal::KILL
+    }
 }
 
 /// Two steps that empty a circle: SIGTERM for the grace, then SIGKILL.
@@ -100,7 +103,7 @@ impl Order {
 #[derive(Default)]
 pub(super) struct Signalled {
     group: bool,
-    single: HashSet<Identity>,
+    single: HashSet<ProcessIdentity>,
 }
 
 impl Signalled {
@@ -119,8 +122,10 @@ impl Signalled {
                 signals::signal_group(leader, *signal);
             }
         }
-        for (identity, in_group) in observed.members(leader) {
-            let is_meant = step.circle.has(identity.pid, leader) && !(as_group && in_group);
+        for entry in observed.living() {
+            let identity = entry.identity;
+            let is_reached = as_group && entry.group == leader;
+            let is_meant = step.circle.has(identity.pid, leader) && !is_reached;
             if is_meant && (self.single.insert(identity) || repeats) {
                 for signal in signals {
                     signals::signal_process(identity, *signal);

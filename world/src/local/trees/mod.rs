@@ -5,17 +5,16 @@ pub(in crate::local) mod bonds;
 pub(in crate::local) mod contained;
 pub(in crate::local) mod control;
 pub(in crate::local) mod exit_watch;
+mod group;
 pub(in crate::local) mod ladder;
+mod looks;
 mod observation;
 pub(in crate::local) mod registry;
 mod signals;
 pub(in crate::local) mod supervisor;
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(dead_code, reason = "only Linux has a process table to read")
-)]
-mod table;
+pub(in crate::local) mod table;
 mod tree;
+pub(in crate::local) mod usage;
 pub(in crate::local) mod view;
 
 pub(in crate::local) use self::observation::start_time;

@@ -1,76 +1,91 @@
-//! Looking at a tree. On Linux the process table tells every member; elsewhere on Unix the process group is all that can
-//! be seen, which the provider's facts say.
+//! What one look at a tree found, and when looks that found nobody prove that nobody is left.
 
-use std::io;
+use super::table::{ProcessEntry, ProcessIdentity};
 
-use super::table::{self, Identity, Row};
-use super::tree::Tree;
+/// How often a tree must be seen empty in a row where a look can miss a process that was started by one that ended while
+/// the table was read.
+const EMPTY_LOOKS: u32 = 2;
 
-/// Who of a tree runs at one moment. Where only the group is seen, its leader stands for all of it.
-#[derive(Debug)]
-pub(in crate::local) struct Observed {
-    members: Vec<Row>,
+/// Who of a tree was seen by one look. Where only the group is seen, its leader stands for all of it.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    /// The members, ended ones that wait to be reaped too.
+    pub(super) members: Vec<ProcessEntry>,
+    /// Whether everything was looked at that can show a member.
+    pub(super) is_whole: bool,
+    /// Whether nobody can have been missed.
+    pub(super) is_exhaustive: bool,
 }
 
 impl Observed {
-    /// Nobody.
-    pub(super) fn nobody() -> Self {
-        Self {
-            members: Vec::new(),
-        }
+    /// The members that run.
+    pub(super) fn living(&self) -> impl Iterator<Item = &ProcessEntry> {
+        self.members.iter().filter(|entry| entry.is_live)
     }
 
     /// Whether nobody runs.
     pub(super) fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.living().next().is_none()
     }
 
     /// Those who run.
-    pub(super) fn identities(&self) -> Vec<Identity> {
-        self.members.iter().map(|row| row.identity).collect()
+    pub(super) fn identities(&self) -> Vec<ProcessIdentity> {
+        self.living().map(|entry| entry.identity).collect()
     }
 
     /// Whether nobody of the leader's group runs.
     pub(super) fn group_is_empty(&self, leader: u32) -> bool {
-        self.members.iter().all(|row| row.group != leader)
-    }
-
-    /// Those who run, and whether each is in the leader's group.
-    pub(super) fn members(&self, leader: u32) -> impl Iterator<Item = (Identity, bool)> {
-        self.members
-            .iter()
-            .map(move |row| (row.identity, row.group == leader))
+        self.living().all(|entry| entry.group != leader)
     }
 }
 
-/// Looks at a tree now.
-#[cfg(target_os = "linux")]
-pub(in crate::local) fn observe(tree: &mut Tree) -> io::Result<Observed> {
-    let rows = table::read()?;
-    Ok(Observed {
-        members: tree.live_members(&rows, table::environment),
-    })
+/// Looks that found nobody, in a row.
+#[derive(Debug, Default)]
+pub(super) struct Proof {
+    empty_looks: u32,
 }
 
-/// The start time of a process that is not reaped; 0 where it cannot be told, which then fences nothing.
-pub(in crate::local) fn start_time(pid: u32) -> u64 {
-    table::row(pid).map_or(0, |row| row.identity.start)
+impl Proof {
+    /// Adds a look; whether it is proved now that nobody is left.
+    pub(super) fn add(&mut self, is_empty: bool, observed: &Observed) -> bool {
+        if !is_empty {
+            self.empty_looks = 0;
+        } else if observed.is_whole {
+            self.empty_looks += 1;
+        }
+        let is_certain = observed.is_whole && observed.is_exhaustive;
+        is_empty && (is_certain || self.empty_looks >= EMPTY_LOOKS)
+    }
 }
 
-/// Looks at a tree now. A group of zombies alone answers EPERM or ESRCH to a signal.
-#[cfg(not(target_os = "linux"))]
-pub(in crate::local) fn observe(tree: &mut Tree) -> io::Result<Observed> {
-    let root = tree.root();
-    let alive = rustix::process::Pid::from_raw(root.pid.cast_signed())
-        .is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok());
-    let leader = Row {
-        identity: root,
-        parent: std::process::id(),
-        group: root.pid,
-        session: 0,
-        is_live: true,
-    };
-    Ok(Observed {
-        members: alive.then_some(leader).into_iter().collect(),
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(is_whole: bool, is_exhaustive: bool) -> Observed {
+        Observed {
+            members: Vec::new(),
+            is_whole,
+            is_exhaustive,
+        }
+    }
+
+    #[test]
+    fn one_look_proves_only_where_nobody_can_have_been_missed() {
+        assert!(Proof::default().add(true, &look(true, true)));
+        assert!(!Proof::default().add(true, &look(true, false)));
+        assert!(!Proof::default().add(true, &look(false, true)));
+        assert!(!Proof::default().add(false, &look(true, true)));
+    }
+
+    #[test]
+    fn two_whole_looks_in_a_row_prove() {
+        let mut proof = Proof::default();
+
+        assert!(!proof.add(true, &look(true, false)));
+        assert!(!proof.add(false, &look(true, false)));
+        assert!(!proof.add(true, &look(true, false)));
+        assert!(!proof.add(true, &look(false, false)));
+        assert!(proof.add(true, &look(true, false)));
+    }
 }

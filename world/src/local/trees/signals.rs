@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::table::Identity;
+use super::table::ProcessIdentity;
 
 /// Signals a whole group. The caller has not reaped the leader, which keeps the group's id from being reused. A group
 /// without a process is no failure: what is left is told by observation, not by this call.
@@ -21,10 +21,13 @@ pub(in crate::local) fn signal_group(leader: u32, signal: Signal) {
 
 /// Signals exactly this process; one that has ended is no failure.
 #[cfg(target_os = "linux")]
-pub(in crate::local) fn signal_process(identity: Identity, signal: Signal) {
+pub(in crate::local) fn signal_process(identity: ProcessIdentity, signal: Signal) {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
-    let is_same = || super::table::row(identity.pid).is_some_and(|row| row.identity == identity);
+    use super::table::ProcessEntry;
+
+    let is_same =
+        || ProcessEntry::read(identity.pid).is_some_and(|entry| entry.identity == identity);
     let Some(pid) = Pid::from_raw(identity.pid.cast_signed()) else {
         return;
     };
@@ -45,4 +48,4 @@ pub(in crate::local) fn signal_process(identity: Identity, signal: Signal) {
 
 /// Nobody outside of the group is seen here, so there is nobody to signal.
 #[cfg(not(target_os = "linux"))]
-pub(in crate::local) fn signal_process(_: Identity, _: Signal) {}
+pub(in crate::local) fn signal_process(_: ProcessIdentity, _: Signal) {}

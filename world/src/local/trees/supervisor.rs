@@ -14,6 +14,7 @@ use super::control::{Orders, Report};
 use super::exit_watch::ExitWatch;
 use super::ladder::Order;
 use super::registry::Place;
+use super::view::Remains;
 use crate::{EndCause, ExitFacts, Transport};
 
 /// How long a released tree that does not end is left before the next attempt.
@@ -79,7 +80,7 @@ impl Supervisor {
             guard.until_gone(&mut wanted, &cancel, &released).await;
         };
         let (facts, ()) = tokio::join!(settled, ended);
-        contained.reap();
+        contained.reap().await;
         // Given back before anyone is told, so that whoever was told can use the marker again.
         drop(place);
         report.send_replace(Report::Gone(facts));
@@ -169,7 +170,7 @@ impl Guard<'_> {
                 Wake::Released => return self.end_released().await,
                 Wake::Exited => {
                     has_exited = true;
-                    self.contained.is_gone().await == Ok(true)
+                    self.contained.remains().await == Ok(Remains::Nothing)
                 }
                 Wake::Gone => true,
             };
@@ -226,16 +227,23 @@ async fn observed_exit(exit: &mut watch::Receiver<Option<ExitFacts>>) {
     }
 }
 
-/// Looks at the tree while someone waits for its end; answers when it is gone.
+/// Answers when the tree is gone. Where its control group tells of its changes, they are waited for; else the tree is
+/// looked at with growing pauses, and only while someone waits for its end.
 async fn seen_gone(contained: &Contained, watchers: &mut watch::Receiver<usize>) {
     let mut pause = Pause::default();
     loop {
-        if watchers.wait_for(|count| *count > 0).await.is_err() {
+        let changes = contained.changes();
+        if changes.is_none() && watchers.wait_for(|count| *count > 0).await.is_err() {
             return std::future::pending().await;
         }
-        match contained.is_gone().await {
-            Ok(true) => return,
-            Ok(false) | Err(_) => pause.wait().await,
+        match (contained.remains().await, changes) {
+            (Ok(Remains::Nothing), _) => return,
+            (Ok(Remains::Processes), Some(changes)) => {
+                if changes.next().await.is_err() {
+                    pause.wait().await;
+                }
+            }
+            _ => pause.wait().await,
         }
     }
 }
