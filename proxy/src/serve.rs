@@ -60,6 +60,7 @@ impl Serving {
         let world = World::local(LocalOptions {
             scrub_rules: ScrubRules::builtin(),
             inherited_output: InheritedOutput::Log,
+            control_groups: None,
         });
         let core = CoreConfig {
             limits: limits(&settings.numbers),
@@ -370,6 +371,7 @@ mod tests {
         let world = World::local(LocalOptions {
             scrub_rules: ScrubRules::builtin(),
             inherited_output: InheritedOutput::Log,
+            control_groups: None,
         });
         assert_eq!(limits(&numbers).queries_per_client, 5_000);
         assert_eq!(announcement(&world, &numbers)["limits"]["queries"], 5_000);
