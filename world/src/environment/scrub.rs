@@ -90,7 +90,7 @@ const INNOCENT_WORDS: &[&str] = &[
 ];
 
 /// The rules of a scrub: built in, and extended by a user's patterns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScrubRules {
     removed: Vec<String>,
     kept: Vec<String>,

@@ -9,7 +9,7 @@ use lspool_world::fs::{
 };
 use lspool_world::subprocess::{TerminalHandle, TerminalSignal};
 use lspool_world::{
-    ProcessHandle, SandboxMode, SandboxPolicy, SpawnSpec, TerminalSize, TerminalSpec,
+    EndCause, ProcessHandle, SandboxMode, SandboxPolicy, SpawnSpec, TerminalSize, TerminalSpec,
 };
 
 use crate::fixture::{Fixture, LONG, SHORT};
@@ -196,6 +196,34 @@ pub(crate) async fn a_dropped_start_leaves_nothing(fixture: &impl Fixture) {
         let is_started = started.is_some();
         // The handle of a start that came to its end goes at the same place as one that nobody took.
         drop(started);
+        nothing_runs(fixture).await;
+        is_started
+    })
+    .await;
+}
+
+pub(crate) async fn a_start_that_is_cancelled_at_any_step_leaves_nothing(fixture: &impl Fixture) {
+    let subprocess = fixture.world().subprocess();
+    each_drop(async |at| {
+        let mut spec = fixture.script("setsid sleep 1000 & exec sleep 1000");
+        spec.grace = SHORT;
+        let cancel = spec.cancel.clone();
+        let mut start = subprocess.spawn(spec);
+
+        // when the cancellation comes where a drop would, and the start goes on
+        let in_time = at.drive(start.as_mut()).await;
+        cancel.cancel();
+        let is_started = in_time.is_some();
+        let started = match in_time {
+            Some(started) => started,
+            None => start.await,
+        };
+
+        // then it is refused, or what was started ends for that reason
+        match started {
+            Ok(process) => assert_eq!(process.done().await.cause, EndCause::Cancelled),
+            Err(refused) => assert_eq!(refused.code(), "EXEC_CANCELLED"),
+        }
         nothing_runs(fixture).await;
         is_started
     })
@@ -396,6 +424,7 @@ each_provider!([
     a_dropped_edit_leaves_the_old_text_or_the_new,
     a_look_up_of_programs_can_be_dropped,
     a_dropped_start_leaves_nothing,
+    a_start_that_is_cancelled_at_any_step_leaves_nothing,
     waits_for_a_process_can_be_dropped,
     a_dropped_termination_can_be_repeated,
     a_dropped_shutdown_can_be_repeated,
