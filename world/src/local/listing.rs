@@ -34,9 +34,11 @@ pub(super) fn list(resolved: &Path, display: &Path) -> Result<Vec<DirEntry>, FsE
     Ok(names.into_iter().map(|name| listed.entry(name)).collect())
 }
 
+/// The names in a folder, which need not be one that can be entered.
 fn names(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(folder)? {
+    // Another descriptor of the same opening, since the reader closes its own.
+    for entry in Dir::new(rustix::io::fcntl_dupfd_cloexec(folder, 0)?)? {
         let entry = entry?;
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name != "." && name != ".." {

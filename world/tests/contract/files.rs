@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use lspool_world::FileKind;
+use lspool_world::fs::{EditOptions, EditRequest, WriteOptions};
 
 use crate::fixture::Fixture;
 
@@ -301,7 +302,95 @@ pub(crate) async fn a_listing_of_no_folder_is_refused(fixture: &impl Fixture) {
     );
 }
 
+pub(crate) async fn what_is_neither_file_nor_folder_is_something_else(fixture: &impl Fixture) {
+    fixture.folder("dir");
+    fixture.fifo("dir/fifo");
+    let listen = "import socket; socket.socket(socket.AF_UNIX).bind('dir/socket')";
+    fixture
+        .output(fixture.script(&format!("python3 -c \"{listen}\"")))
+        .await;
+    let fs = fixture.world().fs();
+
+    for path in ["dir/fifo", "dir/socket", "/dev/null"] {
+        let metadata = fs.stat(&fixture.target(path).await).await.unwrap().unwrap();
+        assert_eq!(
+            (metadata.kind, metadata.size),
+            (FileKind::Other, None),
+            "{path}"
+        );
+        let unfollowed = fs.lstat(Path::new(path), fixture.scratch()).await.unwrap();
+        assert_eq!(unfollowed.unwrap().kind, FileKind::Other, "{path}");
+    }
+    let entries = fs.list_dir(&fixture.target("dir").await).await.unwrap();
+    assert_eq!(entries.len(), 2);
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry.kind == FileKind::Other && entry.error.is_none())
+    );
+}
+
+pub(crate) async fn a_link_put_in_after_resolving_is_refused(fixture: &impl Fixture) {
+    let fs = fixture.world().fs();
+    if !fs.facts().handle_relative {
+        return;
+    }
+    // given targets, one of them a folder
+    fixture.put("folder/file", b"inside");
+    fixture.put("outside/file", b"outside");
+    fixture.folder("outside/inner");
+    let file = fixture.target("folder/file").await;
+    let new = fixture.target("folder/new").await;
+    let deep = fixture.target("folder/made/file").await;
+    let inner = fixture.target("folder").await;
+
+    // when a link to elsewhere comes to stand in their path
+    fixture
+        .output(fixture.script("mv folder moved && ln -s outside folder"))
+        .await;
+
+    // then nothing follows it, and each says to resolve again
+    let edit = EditRequest {
+        old_text: "outside".to_owned(),
+        new_text: "broken".to_owned(),
+        replace_all: false,
+    };
+    let (write, edited) = (WriteOptions::default(), EditOptions::default());
+    let refused = [
+        fs.stat(&file).await.err(),
+        fs.stat(&inner).await.err(),
+        fs.read_text(&file).await.err(),
+        fs.stream_text(&file).await.err(),
+        fs.read_bytes(&file, 100).await.err(),
+        fs.read_range(&file, 0, 100).await.err(),
+        fs.list_dir(&inner).await.err(),
+        fs.write_text(&file, "broken", &write).await.err(),
+        fs.write_text(&new, "broken", &write).await.err(),
+        fs.write_text(&deep, "broken", &write).await.err(),
+        fs.edit_text(&file, &edit, &edited).await.err(),
+    ];
+    for error in refused {
+        let error = error.expect("a link was followed");
+        assert_eq!(error.code(), "FS_IO_ERROR");
+        let shown = error.to_string();
+        assert!(
+            shown.contains("resolve it again") && shown.contains("/folder"),
+            "{shown}"
+        );
+    }
+    let outside = fixture
+        .output(fixture.script("cat outside/file; ls outside"))
+        .await;
+    assert_eq!(&outside[..], b"outsidefile\ninner\n");
+
+    // and it is found where it leads when that is done
+    let again = fixture.target("folder/file").await;
+    assert_eq!(fs.read_text(&again).await.unwrap().text, "outside");
+}
+
 each_provider!([
+    what_is_neither_file_nor_folder_is_something_else,
+    a_link_put_in_after_resolving_is_refused,
     a_key_is_the_same_before_and_after_creation,
     every_alias_has_one_key,
     a_dangling_link_has_the_key_of_what_it_would_create,

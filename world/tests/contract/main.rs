@@ -41,6 +41,7 @@ mod files;
 mod fixture;
 mod gates;
 mod local;
+mod local_files;
 mod names;
 mod oracle;
 mod poll;

@@ -2,8 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use lspool_world::FileKind;
+use lspool_world::fs::{EditOptions, EditRequest, WriteOptions};
 
 use crate::fixture::Fixture;
 
@@ -43,9 +45,28 @@ pub(crate) async fn hostile_names_work_everywhere(fixture: &impl Fixture) {
         // given a folder of that name with a file of that name
         let path = fixture.scratch().join(&name).join(&name);
         let before = fixture.target(&path).await;
-        fixture.put_at(&path, b"content");
+        if fs.facts().mutation {
+            // Written with all folders above it, then edited.
+            let (write, edit) = (WriteOptions::default(), EditOptions::default());
+            fs.write_text(&before, "text", &write).await.unwrap();
+            let request = EditRequest {
+                old_text: "text".to_owned(),
+                new_text: "content".to_owned(),
+                replace_all: false,
+            };
+            fs.edit_text(&before, &request, &edit).await.unwrap();
+        } else {
+            fixture.put_at(&path, b"content");
+        }
 
-        // when it is resolved, inspected and read
+        // when it is resolved, inspected, listed and read
+        let folder = fixture.target(path.parent().unwrap()).await;
+        let entries = fs.list_dir(&folder).await.unwrap();
+        assert_eq!(entries.len(), 1, "{shown}");
+        assert_eq!(
+            (&entries[0].name, &entries[0].target),
+            (&name, &Some(before.clone()))
+        );
         let target = fixture.target(&path).await;
         assert_eq!(target, before, "{shown}");
         assert_eq!(fs.process_path(&target), path, "{shown}");
@@ -100,7 +121,69 @@ pub(crate) async fn hostile_names_are_listed_byte_for_byte(fixture: &impl Fixtur
     );
 }
 
+/// A path below the scratch folder that is `length` bytes long in all.
+fn long_path(fixture: &impl Fixture, length: usize) -> PathBuf {
+    let mut path = fixture.scratch().to_path_buf();
+    loop {
+        let left = length - path.as_os_str().len() - 1;
+        // No folder takes so much that the file would have no name.
+        let name = left.min(255).min(if left > 257 { 200 } else { 255 });
+        path.push("p".repeat(name));
+        if path.as_os_str().len() == length {
+            return path;
+        }
+    }
+}
+
+pub(crate) async fn the_longest_paths_work_and_longer_ones_are_refused(fixture: &impl Fixture) {
+    let fs = fixture.world().fs();
+    // given a path of as many bytes as the system takes, which is one less than a page
+    let path = long_path(fixture, 4095);
+    let target = fixture.target(&path).await;
+    if fs.facts().mutation {
+        let options = WriteOptions::default();
+        fs.write_text(&target, "text", &options).await.unwrap();
+        let edit = EditRequest {
+            old_text: "text".to_owned(),
+            new_text: "content".to_owned(),
+            replace_all: false,
+        };
+        fs.edit_text(&target, &edit, &EditOptions::default())
+            .await
+            .unwrap();
+    } else {
+        fixture.put_at(&path, b"content");
+    }
+
+    // when it is used in every way, then it is that file
+    assert_eq!(fixture.target(&path).await, target);
+    assert_eq!(fs.stat(&target).await.unwrap().unwrap().size, Some(7));
+    assert_eq!(fs.read_text(&target).await.unwrap().text, "content");
+    let folder = fixture.target(path.parent().unwrap()).await;
+    let entries = fs.list_dir(&folder).await.unwrap();
+    assert_eq!(entries[0].target.as_ref(), Some(&target));
+    assert_eq!(fs.path_from_uri(&fs.file_uri(&target)).unwrap(), path);
+    let by_path = fixture.command(&[OsStr::new("/bin/cat"), path.as_os_str()]);
+    assert_eq!(&fixture.output(by_path).await[..], b"content");
+    let mut by_name = fixture.command(&[OsStr::new("/bin/cat"), path.file_name().unwrap()]);
+    by_name.launch.cwd = path.parent().unwrap().to_path_buf();
+    assert_eq!(&fixture.output(by_name).await[..], b"content");
+
+    // and one that is a byte longer is refused, and never another file
+    let longer = path
+        .parent()
+        .unwrap()
+        .join("q".repeat(path.file_name().unwrap().len() + 1));
+    let refused = match fs.resolve(&longer, fixture.scratch()).await {
+        Ok(target) => fs.read_text(&target).await.unwrap_err(),
+        Err(refused) => refused,
+    };
+    assert_eq!(refused.code(), "FS_IO_ERROR");
+    assert!(refused.to_string().contains("shorten it"), "{refused}");
+}
+
 each_provider!([
+    the_longest_paths_work_and_longer_ones_are_refused,
     hostile_names_work_everywhere,
     hostile_names_are_listed_byte_for_byte,
 ]);

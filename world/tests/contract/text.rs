@@ -171,7 +171,120 @@ pub(crate) async fn a_character_split_over_reads_is_whole(fixture: &impl Fixture
     }
 }
 
+pub(crate) async fn another_encoding_is_told_by_its_name(fixture: &impl Fixture) {
+    let wide = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        text.encode_utf16().flat_map(bytes).collect()
+    };
+    // A long text that is plain at first: what is guessed from stands where the text fails.
+    let mut late = b"// plain\n".repeat(20_000);
+    late.extend_from_slice(b"\x82\xb1\x82\xf1\x82\xc9\x82\xbf\x82\xcd");
+    let utf32 = |text: &str| -> Vec<u8> {
+        text.chars()
+            .flat_map(|one| u32::from(one).to_le_bytes())
+            .collect()
+    };
+    let cases: [(Vec<u8>, &str); 8] = [
+        (wide("\u{feff}fn main\n", u16::to_le_bytes), "UTF-16LE"),
+        (wide("\u{feff}fn main\n", u16::to_be_bytes), "UTF-16BE"),
+        (wide("größer\n", u16::to_le_bytes), "UTF-16LE"),
+        (wide("größer\n", u16::to_be_bytes), "UTF-16BE"),
+        (utf32("\u{feff}fn\n"), "UTF-32LE"),
+        (b"caf\xe9 na\xefve".to_vec(), "windows-1252"),
+        (late, "Shift_JIS"),
+        (b"\x7fELF\x02\x01\x01\0\0\0\0\0".to_vec(), "binary"),
+    ];
+    for (bytes, expected) in cases {
+        fixture.put("file", &bytes);
+        let target = fixture.target("file").await;
+
+        for error in [
+            fixture.world().fs().read_text(&target).await.unwrap_err(),
+            streamed(fixture, &target).await.unwrap_err(),
+        ] {
+            assert_eq!(error.code(), "FS_NOT_TEXT");
+            let shown = error.to_string();
+            assert!(
+                shown.contains(expected) && shown.contains("read its bytes"),
+                "{shown}"
+            );
+            let FsError::NotText { guess, .. } = error else {
+                panic!("{error:?}");
+            };
+            assert_eq!(guess, Some(expected));
+        }
+    }
+}
+
+pub(crate) async fn a_part_is_read_without_what_is_before_it(fixture: &impl Fixture) {
+    let fs = fixture.world().fs();
+    let content: Vec<u8> = (0..=255u8).cycle().take(200_000).collect();
+    fixture.put("file", &content);
+    let target = fixture.target("file").await;
+    let version = fs.stat(&target).await.unwrap().unwrap().version;
+    if !fs.facts().ranged_reads {
+        let refused = fs.read_range(&target, 0, 1).await.unwrap_err();
+        assert_eq!(refused.code(), "WORLD_UNSUPPORTED");
+        return;
+    }
+    for (offset, max_bytes) in [
+        (0, 10),
+        (0, u64::MAX),
+        (5, 0),
+        (100_000, 70_000),
+        (199_999, 10),
+        (200_000, 10),
+        (u64::MAX, 10),
+        (u64::MAX, u64::MAX),
+    ] {
+        let range = fs.read_range(&target, offset, max_bytes).await.unwrap();
+
+        let from = usize::try_from(offset.min(200_000)).unwrap();
+        let until = usize::try_from(offset.saturating_add(max_bytes).min(200_000)).unwrap();
+        assert!(range.bytes == content[from..until], "{offset} {max_bytes}");
+        assert_eq!((range.file_bytes, &range.version), (200_000, &version));
+    }
+
+    fixture.folder("folder");
+    fixture.fifo("fifo");
+    for (path, code) in [
+        ("folder", "FS_NOT_REGULAR_FILE"),
+        ("fifo", "FS_NOT_REGULAR_FILE"),
+        ("nothing", "FS_NOT_FOUND"),
+    ] {
+        let refused = fs.read_range(&fixture.target(path).await, 0, 1).await;
+        assert_eq!(refused.unwrap_err().code(), code, "{path}");
+    }
+}
+
+pub(crate) async fn a_stream_has_the_text_of_the_file_that_was_opened(fixture: &impl Fixture) {
+    // given a stream of a long text, of which one piece was read
+    let fs = fixture.world().fs();
+    let text = "old line\n".repeat(50_000);
+    fixture.put("file", text.as_bytes());
+    let target = fixture.target("file").await;
+    let mut stream = fs.stream_text(&target).await.unwrap();
+    let mut read = stream.next().await.unwrap().unwrap();
+
+    // when the file is replaced
+    fixture
+        .output(fixture.script("printf new > other && mv other file"))
+        .await;
+
+    // then the rest is that of the same text, under its version
+    while let Some(piece) = stream.next().await.unwrap() {
+        read.push_str(&piece);
+    }
+    assert!(read == text);
+    assert_ne!(
+        stream.version(),
+        &fs.stat(&target).await.unwrap().unwrap().version
+    );
+}
+
 each_provider!([
+    another_encoding_is_told_by_its_name,
+    a_part_is_read_without_what_is_before_it,
+    a_stream_has_the_text_of_the_file_that_was_opened,
     text_is_read_whole_and_in_pieces,
     a_byte_order_mark_is_reported,
     what_is_not_text_is_refused,
