@@ -17,4 +17,4 @@ mod tree;
 pub(in crate::local) mod usage;
 pub(in crate::local) mod view;
 
-pub(in crate::local) use self::observation::start_time;
+pub(in crate::local) use self::table::start_time;

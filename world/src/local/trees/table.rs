@@ -171,6 +171,11 @@ impl ProcessTable {
     }
 }
 
+/// The start time of a process in clock ticks since the machine started; 0 where it cannot be told. Blocks.
+pub(in crate::local) fn start_time(pid: u32) -> u64 {
+    ProcessEntry::read(pid).map_or(0, |entry| entry.identity.start)
+}
+
 /// The value of the variable `name` with which a process of the own user was started; `None` where there is none, where
 /// it cannot be read, and for a process of another user. Blocks.
 pub fn environment_value(pid: u32, name: &str) -> Option<OsString> {
