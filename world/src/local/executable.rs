@@ -1,7 +1,8 @@
 //! Finding executables and telling their identity.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,25 @@ pub(super) fn check(path: &Path) -> Result<PathBuf, ExecutableError> {
             on_path: false,
         }),
     }
+}
+
+/// The interpreter that the first line of a script names, for people.
+pub(super) fn interpreter(path: &Path) -> Option<String> {
+    /// What Linux reads of a script.
+    const LINE_BYTES: u64 = 256;
+    let mut line = Vec::new();
+    File::open(path)
+        .ok()?
+        .take(LINE_BYTES)
+        .read_to_end(&mut line)
+        .ok()?;
+    let rest = line
+        .strip_prefix(b"#!")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
+    let mut words = rest.trim_ascii().split(u8::is_ascii_whitespace);
+    // The carriage return of a script with the other line ends is part of the name that is not found.
+    Some(words.next()?.escape_ascii().to_string())
 }
 
 /// The identity of the file to which `path` leads: a rewrite or a replacement gives another one.

@@ -2,18 +2,20 @@
 //! Owns what a child begins with: exactly the given environment, the given file mode mask, an empty signal mask, and the
 //! default SIGPIPE (which the standard library sets).
 
+mod child;
+
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::stat::{Mode, umask};
+use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::child::ChildCommand;
 use super::executable;
 use crate::environment::{is_name, is_value};
 use crate::sandbox::SandboxError;
@@ -85,32 +87,90 @@ pub(super) fn check(
 }
 
 /// The command of a checked spec, its streams not yet set. Blocks: it looks at the program and the folder.
-pub(super) fn command(launch: &LaunchSpec, rules: &ScrubRules) -> Result<Command, SpawnError> {
-    let program = Path::new(&launch.argv[0]);
-    executable::check(program)?;
-    let metadata = launch.cwd.metadata();
-    if !metadata.map_err(|error| refused(launch, error))?.is_dir() {
-        return Err(refused(launch, io::ErrorKind::NotADirectory.into()));
-    }
-    let mut command = Command::new(program);
+pub(super) fn command(launch: &LaunchSpec, rules: &ScrubRules) -> Result<ChildCommand, SpawnError> {
+    check_files(launch)?;
+    let mut command = ChildCommand::new(Path::new(&launch.argv[0]));
     command
         .args(&launch.argv[1..])
         .current_dir(&launch.cwd)
-        .env_clear()
         .envs(launch.child_environment(rules).iter());
-    if let Some(mask) = launch.umask {
+    if let Some(mask) = launch.umask
+        && own_mask() != Some(mask)
+    {
         set_mask(&mut command, mask);
     }
     Ok(command)
 }
 
-/// The error for a start that the system refused.
+/// Looks at the program and the folder of a spec.
+fn check_files(launch: &LaunchSpec) -> Result<(), SpawnError> {
+    executable::check(Path::new(&launch.argv[0]))?;
+    let cwd = || launch.cwd.clone();
+    match launch.cwd.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(SpawnError::CwdNotDirectory { cwd: cwd() }),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                Err(SpawnError::CwdMissing { cwd: cwd() })
+            }
+            _ => Err(SpawnError::Refused {
+                executable: PathBuf::from(&launch.argv[0]),
+                cwd: cwd(),
+                reason: format!("the working directory cannot be used ({error})"),
+                source: error,
+            }),
+        },
+    }
+}
+
+/// The error for a start that the system refused. Blocks: the program or the folder may have gone since they were looked
+/// at, which the system's own error does not tell apart.
 pub(super) fn refused(launch: &LaunchSpec, source: io::Error) -> SpawnError {
+    if let Err(error) = check_files(launch) {
+        return error;
+    }
+    let executable = PathBuf::from(&launch.argv[0]);
     SpawnError::Refused {
-        executable: PathBuf::from(&launch.argv[0]),
         cwd: launch.cwd.clone(),
+        reason: reason(&executable, &source),
+        executable,
         source,
     }
+}
+
+/// What a system's error means for a start whose program and folder exist.
+fn reason(executable: &Path, source: &io::Error) -> String {
+    let reason = match Errno::from_io_error(source) {
+        Some(Errno::NOEXEC) => {
+            "it is neither a program for this machine nor a script whose first line names its interpreter"
+        }
+        Some(Errno::TOOBIG) => "its arguments and environment are longer than the system allows",
+        Some(Errno::NOENT) => return missing_interpreter(executable),
+        Some(Errno::ACCESS) => {
+            "the system does not allow to execute it or its interpreter, or to enter the working directory"
+        }
+        Some(Errno::AGAIN) => "the limit of processes is reached",
+        Some(Errno::MFILE | Errno::NFILE) => "too many files are open",
+        Some(Errno::TXTBSY) => "it is still being written",
+        _ => return source.to_string(),
+    };
+    format!("{reason} ({source})")
+}
+
+fn missing_interpreter(executable: &Path) -> String {
+    match executable::interpreter(executable) {
+        Some(interpreter) => format!("its interpreter {interpreter} was not found"),
+        None => "the loader that it needs was not found".to_owned(),
+    }
+}
+
+/// The mask of this process, where that can be read: umask(2) tells it only by changing it.
+fn own_mask() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let value = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(value.trim(), 8).ok()
 }
 
 /// The entry by which the tree of a spec is found in the environments of processes.
@@ -124,7 +184,7 @@ pub(super) fn marker_entry(launch: &LaunchSpec) -> Option<Vec<u8>> {
     unsafe_code,
     reason = "what runs between fork and exec is bound by more than types"
 )]
-fn set_mask(command: &mut Command, mask: u32) {
+fn set_mask(command: &mut ChildCommand, mask: u32) {
     let mode = Mode::from_bits_truncate(mask as nix::libc::mode_t);
     let set = move || {
         umask(mode);

@@ -64,13 +64,27 @@ pub enum SpawnError {
     /// The executable is missing or not executable: `EXEC_NOT_FOUND`.
     #[error(transparent)]
     Executable(#[from] ExecutableError),
+    /// The working directory does not exist: `FS_NOT_FOUND`.
+    #[error("the working directory {} was not found", cwd.display())]
+    CwdMissing {
+        /// The working directory.
+        cwd: PathBuf,
+    },
+    /// The working directory is something else: `FS_NOT_DIRECTORY`.
+    #[error("the working directory {} is not a folder", cwd.display())]
+    CwdNotDirectory {
+        /// The working directory.
+        cwd: PathBuf,
+    },
     /// The system refused: `EXEC_SPAWN_FAILED`.
-    #[error("{} could not be started in {}: {source}", executable.display(), cwd.display())]
+    #[error("{} could not be started in {}: {reason}", executable.display(), cwd.display())]
     Refused {
         /// The executable.
         executable: PathBuf,
         /// The working directory.
         cwd: PathBuf,
+        /// What that means, for people.
+        reason: String,
         /// The system's own error.
         #[source]
         source: io::Error,
@@ -104,6 +118,8 @@ impl SpawnError {
         match self {
             Self::InvalidSpec { .. } => "INVALID_PARAMS",
             Self::Executable(error) => error.code(),
+            Self::CwdMissing { .. } => "FS_NOT_FOUND",
+            Self::CwdNotDirectory { .. } => "FS_NOT_DIRECTORY",
             Self::Refused { .. } => "EXEC_SPAWN_FAILED",
             Self::Sandbox(error) => error.code(),
             Self::MarkerInUse { .. } => "EXEC_MARKER_IN_USE",

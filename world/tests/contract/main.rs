@@ -47,6 +47,7 @@ mod oracle;
 mod poll;
 mod refusals;
 mod shutdowns;
+mod starts;
 mod streams;
 mod text;
 mod trees;

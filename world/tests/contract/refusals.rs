@@ -1,10 +1,11 @@
 //! What is refused before anything runs.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use lspool_world::subprocess::TerminalSize;
-use lspool_world::{SandboxMode, SpawnSpec, TerminalSpec};
+use lspool_world::{Environment, SandboxMode, SpawnSpec, TerminalSpec};
 
 use crate::fixture::Fixture;
 
@@ -22,7 +23,7 @@ async fn refusal(fixture: &impl Fixture, spec: SpawnSpec) -> (&'static str, Stri
 
 pub(crate) async fn an_impossible_spec_is_refused_before_anything_runs(fixture: &impl Fixture) {
     type Spoil = fn(&mut SpawnSpec);
-    let spoils: [(&str, Spoil); 10] = [
+    let spoils: [(&str, Spoil); 11] = [
         ("argv", |spec| spec.launch.argv.clear()),
         ("argv", |spec| spec.launch.argv[0] = "".into()),
         ("argv", |spec| spec.launch.argv[0] = "sh".into()),
@@ -35,6 +36,7 @@ pub(crate) async fn an_impossible_spec_is_refused_before_anything_runs(fixture: 
         ("overrides", |spec| {
             drop(spec.launch.overrides.insert("A".into(), Some("\0".into())));
         }),
+        ("umask", |spec| spec.launch.umask = Some(0o1000)),
         ("grace", |spec| spec.grace = Duration::ZERO),
         ("grace", |spec| spec.grace = Duration::from_secs(2_147_484)),
     ];
@@ -80,16 +82,144 @@ pub(crate) async fn a_missing_program_is_told_from_one_that_cannot_run(fixture: 
     }
 }
 
-pub(crate) async fn a_missing_cwd_is_refused(fixture: &impl Fixture) {
+pub(crate) async fn a_cwd_that_is_no_folder_is_refused_with_the_code_of_its_fault(
+    fixture: &impl Fixture,
+) {
     fixture.put("file", b"");
-    for cwd in ["nothing", "file"] {
+    fixture.link("nowhere", "dangling");
+    for (cwd, expected) in [
+        ("nothing", "FS_NOT_FOUND"),
+        ("dangling", "FS_NOT_FOUND"),
+        ("file/below", "FS_NOT_FOUND"),
+        ("file", "FS_NOT_DIRECTORY"),
+    ] {
         let mut spec = fixture.script("exit 0");
         spec.launch.cwd = fixture.scratch().join(cwd);
 
         let (code, text) = refusal(fixture, spec).await;
 
-        assert_eq!(code, "EXEC_SPAWN_FAILED");
+        assert_eq!(code, expected, "{cwd}");
         assert!(text.contains(cwd), "{text}");
+    }
+}
+
+pub(crate) async fn what_the_system_cannot_execute_is_refused_with_the_reason(
+    fixture: &impl Fixture,
+) {
+    for (name, text, reason) in [
+        (
+            "text",
+            "exit 0\n",
+            "neither a program for this machine nor a script",
+        ),
+        (
+            "empty",
+            "",
+            "neither a program for this machine nor a script",
+        ),
+        (
+            "lost",
+            "#! /nowhere/interpreter -x\n",
+            "its interpreter /nowhere/interpreter was not found",
+        ),
+        (
+            "returns",
+            "#!/bin/sh\r\nexit 0\r\n",
+            "its interpreter /bin/sh\\r was not found",
+        ),
+    ] {
+        let program = fixture.put(name, text.as_bytes());
+        fixture.permit(&program, 0o755);
+        // A child with a mask of its own is started in another way, which must not let a shell run the text.
+        for umask in [None, Some(0o123)] {
+            let mut spec = fixture.command(&[program.as_os_str()]);
+            spec.launch.umask = umask;
+
+            let refused = refusal(fixture, spec).await;
+
+            assert_eq!(refused.0, "EXEC_SPAWN_FAILED", "{name}");
+            assert!(
+                refused.1.contains(reason) && refused.1.contains(name),
+                "{}",
+                refused.1
+            );
+        }
+    }
+}
+
+pub(crate) async fn too_many_arguments_are_refused_with_the_reason(fixture: &impl Fixture) {
+    // given one argument that is longer than any system takes, and many that are together
+    let one = vec![OsString::from("x".repeat(64 << 20))];
+    let many = vec![OsString::from("x".repeat(100_000)); 640];
+    for arguments in [one, many] {
+        let mut spec = fixture.command(&[OsStr::new("/bin/true")]);
+        spec.launch.argv.extend(arguments);
+
+        let (code, text) = refusal(fixture, spec).await;
+
+        assert_eq!(code, "EXEC_SPAWN_FAILED");
+        assert!(text.contains("longer than the system allows"), "{text}");
+        assert!(text.len() < 1000, "the error repeats the arguments");
+    }
+}
+
+pub(crate) async fn a_program_that_went_away_since_it_was_found_is_missing(fixture: &impl Fixture) {
+    let program = fixture.put("tool", b"#!/bin/sh\nexit 0\n");
+    fixture.permit(&program, 0o755);
+    let subprocess = fixture.world().subprocess();
+    let environment = Environment::from_pairs([("PATH", fixture.scratch())]);
+    let found = subprocess
+        .resolve_executable(OsStr::new("tool"), &environment, fixture.scratch())
+        .await
+        .unwrap();
+
+    fixture.remove(&program);
+
+    let (code, text) = refusal(fixture, fixture.command(&[found.as_os_str()])).await;
+    assert_eq!(code, "EXEC_NOT_FOUND");
+    assert!(text.contains("tool"), "{text}");
+}
+
+pub(crate) async fn no_refusal_tells_a_value_of_the_environment(fixture: &impl Fixture) {
+    const CANARY: &str = "canary-5b1f";
+    let text = fixture.put("text", b"exit 0\n");
+    fixture.permit(&text, 0o755);
+    type Spoil<'a> = &'a dyn Fn(&mut SpawnSpec);
+    let spoils: [Spoil; 6] = [
+        &|spec| spec.launch.argv[0] = text.clone().into(),
+        &|spec| spec.launch.argv[0] = "/nowhere/program".into(),
+        &|spec| spec.launch.cwd = PathBuf::from("/nowhere"),
+        &|spec| spec.launch.argv.push("x".repeat(64 << 20).into()),
+        &|spec| {
+            drop(
+                spec.launch
+                    .overrides
+                    .insert("A=B".into(), Some(CANARY.into())),
+            )
+        },
+        &|spec| spec.launch.sandbox.mode = SandboxMode::ReadOnly,
+    ];
+    for spoil in spoils {
+        let mut spec = fixture.script("exit 0");
+        spec.launch.scrub = false;
+        spec.launch.environment.set("BASE_TOKEN", CANARY);
+        spec.launch
+            .overrides
+            .insert("MY_TOKEN".into(), Some(CANARY.into()));
+        let printed = format!("{spec:?}");
+        assert!(printed.contains("MY_TOKEN") && !printed.contains(CANARY));
+        spoil(&mut spec);
+
+        let error = fixture
+            .world()
+            .subprocess()
+            .spawn(spec)
+            .await
+            .err()
+            .unwrap();
+
+        let told = format!("{error} {error:?} {:?}", std::error::Error::source(&error));
+        assert!(!told.contains(CANARY), "{told}");
     }
 }
 
@@ -163,7 +293,11 @@ pub(crate) async fn a_terminal_is_not_built_yet(fixture: &impl Fixture) {
 each_provider!([
     an_impossible_spec_is_refused_before_anything_runs,
     a_missing_program_is_told_from_one_that_cannot_run,
-    a_missing_cwd_is_refused,
+    a_cwd_that_is_no_folder_is_refused_with_the_code_of_its_fault,
+    what_the_system_cannot_execute_is_refused_with_the_reason,
+    too_many_arguments_are_refused_with_the_reason,
+    a_program_that_went_away_since_it_was_found_is_missing,
+    no_refusal_tells_a_value_of_the_environment,
     a_confined_mode_without_a_sandbox_is_refused,
     a_cancelled_start_is_refused,
     two_live_trees_never_share_a_marker,

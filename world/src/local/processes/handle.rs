@@ -41,10 +41,9 @@ impl LocalProcess {
 
 impl Drop for LocalProcess {
     fn drop(&mut self) {
-        for stream in [&self.collected_stdout, &self.collected_stderr] {
-            if let Some(stream) = stream {
-                stream.abandon();
-            }
+        let streams = [&self.collected_stdout, &self.collected_stderr];
+        for stream in streams.into_iter().flatten() {
+            stream.abandon();
         }
     }
 }

@@ -36,13 +36,14 @@ impl Pump {
 
     /// The next bytes of the stream, never none; `None` at its end. Can be dropped and called again.
     pub(super) async fn next(&mut self) -> Option<&[u8]> {
-        let read = match self.left {
-            Some(left) => self.read_left(left),
-            None => tokio::select! {
+        let read = if let Some(left) = self.left {
+            self.read_left(left)
+        } else {
+            tokio::select! {
                 biased;
                 () = self.stop.cancelled() => self.stopped(),
                 read = self.pipe.read(&mut self.chunk) => read,
-            },
+            }
         };
         let length = read.unwrap_or_else(|error| {
             tracing::debug!(%error, "an output stream could not be read to its end");

@@ -170,15 +170,15 @@ impl Owner {
             start,
         } = self;
         let random = random()?;
-        Ok(format!("{PREFIX}{namespace}-{pid}-{start}-{random:016x}"))
+        Ok(format!("{PREFIX}{pid}-{start}-{namespace}-{random:016x}"))
     }
 
     fn of_folder(name: &str) -> Option<Self> {
         let mut parts = name.strip_prefix(PREFIX)?.split('-');
         let owner = Self {
-            namespace: parts.next()?.parse().ok()?,
             pid: parts.next()?.parse().ok()?,
             start: parts.next()?.parse().ok()?,
+            namespace: parts.next()?.parse().ok()?,
         };
         (parts.next()?.len() == 16 && parts.next().is_none()).then_some(owner)
     }
