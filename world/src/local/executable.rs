@@ -92,8 +92,10 @@ pub(super) fn interpreter(path: &Path) -> Option<String> {
         .strip_prefix(b"#!")?
         .split(|byte| *byte == b'\n')
         .next()?;
-    let mut words = rest.trim_ascii().split(u8::is_ascii_whitespace);
-    // The carriage return of a script with the other line ends is part of the name that is not found.
+    // The carriage return of a script with other line ends is part of the name, and the reason why it is not found.
+    let mut words = rest
+        .split(|byte| matches!(byte, b' ' | b'\t'))
+        .filter(|word| !word.is_empty());
     Some(words.next()?.escape_ascii().to_string())
 }
 

@@ -184,8 +184,7 @@ pub(crate) async fn no_refusal_tells_a_value_of_the_environment(fixture: &impl F
     const CANARY: &str = "canary-5b1f";
     let text = fixture.put("text", b"exit 0\n");
     fixture.permit(&text, 0o755);
-    type Spoil<'a> = &'a dyn Fn(&mut SpawnSpec);
-    let spoils: [Spoil; 6] = [
+    let spoils: [&dyn Fn(&mut SpawnSpec); 6] = [
         &|spec| spec.launch.argv[0] = text.clone().into(),
         &|spec| spec.launch.argv[0] = "/nowhere/program".into(),
         &|spec| spec.launch.cwd = PathBuf::from("/nowhere"),
@@ -195,7 +194,7 @@ pub(crate) async fn no_refusal_tells_a_value_of_the_environment(fixture: &impl F
                 spec.launch
                     .overrides
                     .insert("A=B".into(), Some(CANARY.into())),
-            )
+            );
         },
         &|spec| spec.launch.sandbox.mode = SandboxMode::ReadOnly,
     ];
