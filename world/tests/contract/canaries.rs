@@ -115,8 +115,12 @@ fn refused_specs(fixture: &impl Fixture) -> Vec<(&'static str, SpawnSpec)> {
             }),
         ),
         (
-            "EXEC_SPAWN_FAILED",
+            "FS_NOT_FOUND",
             Box::new(|spec| spec.launch.cwd.push("missing")),
+        ),
+        (
+            "FS_NOT_DIRECTORY",
+            Box::new(|spec| spec.launch.cwd.clone_from(&garbage)),
         ),
         (
             "EXEC_SPAWN_FAILED",
