@@ -1,6 +1,7 @@
 //! One started process with its tree. Owns the child until its tree is proved gone: the child is not reaped before, since
 //! its unreaped id is what keeps the group's id from being reused. Dropping it kills what is left and reaps the child.
 
+use std::collections::HashSet;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use super::group::Changes;
 use super::ladder::{Circle, Order, Rung, Signalled, Step};
 use super::observation::Proof;
 use super::signals;
+use super::table::ProcessIdentity;
 use super::tree::Tree;
 use super::view::{Remains, TreeView};
 use crate::TerminateError;
@@ -67,35 +69,44 @@ impl Contained {
         grace: Duration,
         order: Order,
     ) -> Result<(), TerminateError> {
+        let mut survivors = Vec::new();
         for rung in order.rungs(grace) {
-            let survivors = self.climb(&rung).await?;
-            if !survivors.is_empty() {
-                return Err(TerminateError::Survivors { pids: survivors });
-            }
+            // Who outlives one rung is met again on the last, which is for all.
+            survivors = self.climb(&rung).await?;
         }
-        Ok(())
+        if survivors.is_empty() {
+            Ok(())
+        } else {
+            Err(TerminateError::Survivors { pids: survivors })
+        }
     }
 
     /// Takes the steps of a rung until its circle is empty, and gives the ids of those who are left after the last.
     async fn climb(&self, rung: &Rung) -> Result<Vec<u32>, TerminateError> {
-        let mut survivors = Vec::new();
+        let mut survivors = HashSet::new();
         for step in &rung.0 {
             survivors = self.take(step).await?;
             if survivors.is_empty() {
                 break;
             }
         }
-        Ok(survivors)
+        let mut pids: Vec<u32> = survivors.into_iter().map(|one| one.pid).collect();
+        pids.sort_unstable();
+        Ok(pids)
     }
 
-    /// Takes one step and gives the ids of those of its circle who are left after it.
-    async fn take(&self, step: &Step) -> Result<Vec<u32>, TerminateError> {
+    /// Takes one step and gives those of its circle who are left after it.
+    ///
+    /// Of the members alone, those are waited for whom the first look finds: a root that starts programs in a loop would
+    /// never be without one. Newcomers are ended with the next step.
+    async fn take(&self, step: &Step) -> Result<HashSet<ProcessIdentity>, TerminateError> {
         let deadline = tokio::time::Instant::now() + step.patience;
         let changes = self.view.changes();
         let mut pause = Pause::default();
         let mut proof = Proof::default();
         let mut signalled = Signalled::default();
         let mut is_glance_enough = false;
+        let mut first_seen = None;
         loop {
             let looked = if is_glance_enough {
                 self.view.glance().await
@@ -110,9 +121,15 @@ impl Contained {
                     return Err(error);
                 }
             };
-            let left = step.circle.of(&observed, self.pid());
+            let left = step.circle.awaited(&observed, self.pid());
+            if step.circle == Circle::Members {
+                let first_seen = first_seen.get_or_insert_with(|| left.clone());
+                if !left.iter().any(|one| first_seen.contains(one)) {
+                    return Ok(left);
+                }
+            }
             if proof.add(left.is_empty(), &observed) {
-                return Ok(Vec::new());
+                return Ok(HashSet::new());
             }
             is_glance_enough = !left.is_empty();
             if left.is_empty() && !observed.is_whole {
@@ -217,5 +234,95 @@ impl Pause {
             () = self.wait() => {}
             Ok(()) = changes.next() => {}
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Read};
+    use std::os::unix::process::CommandExt;
+    use std::process::{ChildStdout, Command, Stdio};
+
+    /// A started script with its output, after its first line.
+    fn start(script: &str) -> (Contained, BufReader<ChildStdout>) {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).process_group(0);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let marker = format!("{}-{:?}", std::process::id(), std::thread::current().id());
+        command.env("LADDER_TEST", &marker);
+        let mut child = command.spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut String::new()).unwrap();
+        let bonds = Bonds {
+            marker: Some(format!("LADDER_TEST={marker}").into_bytes()),
+            group: None,
+        };
+        (Contained::new(child, bonds), output)
+    }
+
+    async fn ended(script: &str, grace: Duration, order: Order) -> String {
+        let (mut contained, mut output) = start(script);
+        contained.end(grace, order).await.unwrap();
+        assert_eq!(contained.remains().await.unwrap(), Remains::Nothing);
+        contained.reap().await;
+        let mut printed = String::new();
+        output.read_to_string(&mut printed).unwrap();
+        printed
+    }
+
+    const LONG: Duration = Duration::from_mins(1);
+    const SHORT: Duration = Duration::from_millis(100);
+
+    #[tokio::test]
+    async fn the_root_is_asked_after_its_members_have_ended() {
+        let script =
+            "sh -c 'trap \"echo member; exit\" TERM; echo ready; while :; do sleep 0.01; done' &
+            trap 'echo root; exit' TERM; while :; do wait; done";
+
+        assert_eq!(
+            ended(script, LONG, Order::MembersFirst).await,
+            "member\nroot\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_root_that_stays_is_killed_after_its_members() {
+        let script = "sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.01; done' &
+            trap 'echo root' TERM; while :; do wait; done";
+
+        assert_eq!(ended(script, SHORT, Order::MembersFirst).await, "root\n");
+    }
+
+    #[tokio::test]
+    async fn what_the_root_starts_while_it_ends_is_swept_after_it() {
+        let script = "trap '(setsid sh -c \"trap \\\"\\\" TERM; echo new; while :; do sleep 0.01; done\" &); exit' TERM
+            echo ready; while :; do sleep 0.01; done";
+
+        // The output ends only when nobody is left who could write to it.
+        let printed = ended(script, SHORT, Order::MembersFirst).await;
+
+        assert!(["new\n", ""].contains(&printed.as_str()), "{printed}");
+    }
+
+    #[tokio::test]
+    async fn a_root_that_starts_programs_in_a_loop_does_not_use_up_its_grace() {
+        let script = "echo ready; trap 'echo root; exit' TERM; while :; do sleep 1000; done";
+
+        assert_eq!(ended(script, LONG, Order::MembersFirst).await, "root\n");
+    }
+
+    #[tokio::test]
+    async fn nobody_is_looked_at_after_the_end() {
+        let (mut contained, _output) = start("echo ready; exec sleep 1000");
+        let view = contained.view();
+        assert_eq!(view.look().await.unwrap().len(), 1);
+        assert!(view.usage().await.is_some());
+
+        contained.end(LONG, Order::Together).await.unwrap();
+        contained.reap().await;
+
+        assert_eq!(view.look().await.unwrap(), []);
+        assert_eq!(view.usage().await, None);
     }
 }

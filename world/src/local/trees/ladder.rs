@@ -24,31 +24,33 @@ pub(in crate::local) enum Order {
     MembersFirst,
 }
 
-/// Whom a step is meant for.
+/// Whom a step is meant for, and whose end it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Circle {
     /// The whole tree.
     All,
     /// All but the root.
     Members,
-    /// The root alone.
+    /// The root. Members that it started meanwhile are meant too, since a shell puts off its own end until the program
+    /// that it waits for has ended; but they are not waited for.
     Root,
 }
 
 impl Circle {
-    /// Whether it has this process, of the tree whose root is `leader`.
-    fn has(self, pid: u32, leader: u32) -> bool {
-        match self {
-            Self::All => true,
-            Self::Members => pid != leader,
-            Self::Root => pid == leader,
-        }
+    /// Whether a step is meant for this process, of the tree whose root is `leader`.
+    fn reaches(self, pid: u32, leader: u32) -> bool {
+        self != Self::Members || pid != leader
     }
 
-    /// The ids of those of it who run.
-    pub(super) fn of(self, observed: &Observed, leader: u32) -> Vec<u32> {
-        let pids = observed.living().map(|entry| entry.identity.pid);
-        pids.filter(|pid| self.has(*pid, leader)).collect()
+    /// Those who run and whose end a step waits for.
+    pub(super) fn awaited(self, observed: &Observed, leader: u32) -> HashSet<ProcessIdentity> {
+        let is_awaited = |one: &ProcessIdentity| match self {
+            Self::All => true,
+            Self::Members => one.pid != leader,
+            Self::Root => one.pid == leader,
+        };
+        let living = observed.living().map(|entry| entry.identity);
+        living.filter(is_awaited).collect()
     }
 }
 
@@ -83,7 +85,7 @@ impl Rung {
 }
 
 impl Order {
-    /// The rungs of the ladder; each begins when the one before has emptied its circle. Where only the group is seen,
+    /// The rungs of the ladder; each begins when the one before has done what it can. Where only the group is seen,
     /// nobody is told apart in it.
     pub(super) fn rungs(self, grace: Duration) -> Vec<Rung> {
         let circles: &[Circle] = match self {
@@ -125,7 +127,7 @@ impl Signalled {
         for entry in observed.living() {
             let identity = entry.identity;
             let is_reached = as_group && entry.group == leader;
-            let is_meant = step.circle.has(identity.pid, leader) && !is_reached;
+            let is_meant = step.circle.reaches(identity.pid, leader) && !is_reached;
             if is_meant && (self.single.insert(identity) || repeats) {
                 for signal in signals {
                     signals::signal_process(identity, *signal);
