@@ -1,12 +1,16 @@
-//! The user's configuration: `[[server]]` (the registry's), `[idle]` and `[limits]`.
+//! The user's configuration: `[[server]]` (the registry's), `[idle]`, `[limits]`, `[containment]` and
+//! `[environment]`.
 //!
 //! A file is validated whole and in force whole: with one fault in it the defaults stand, and whoever attaches is told
 //! file, line and key. It is read once, when a pool starts; whoever attaches after a change is told how to put that in
 //! force.
 
+mod patterns;
+
 use std::path::PathBuf;
 
 use lspool_pool::registry::{ConfigError, Registry, nearest};
+use lspool_world::ScrubRules;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -20,6 +24,10 @@ pub(crate) struct Settings {
     pub(crate) registry: Registry,
     /// The numbers.
     pub(crate) numbers: Numbers,
+    /// What holds process trees together.
+    pub(crate) containment: Containment,
+    /// Which variables a child that is not given everything gets not: the built-in table with the file's additions.
+    pub(crate) scrub_rules: ScrubRules,
     /// Folders with servers that lspool installed.
     pub(crate) installs: Vec<PathBuf>,
     /// Why the file is not in force, for people.
@@ -45,55 +53,100 @@ pub(crate) struct Numbers {
     pub(crate) queries: u64,
 }
 
+/// What a configuration file can say of how process trees are held together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Containment {
+    /// Whether control groups are used where they can be made.
+    pub(crate) control_groups: bool,
+}
+
+/// What the sections of a file set.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Values {
+    numbers: Numbers,
+    containment: Containment,
+    scrub_rules: ScrubRules,
+}
+
 /// One key that a file may have, below its section.
 struct Key {
     section: &'static str,
     name: &'static str,
-    maximum: u64,
-    set: fn(&mut Numbers, u64),
+    rule: Rule,
 }
 
-const KEYS: [Key; 6] = [
+/// What the value of a key may be, and where it goes.
+enum Rule {
+    /// An integer from 1 to this.
+    Number(u64, fn(&mut Numbers, u64)),
+    /// `true` or `false`.
+    Switch(fn(&mut Containment, bool)),
+    /// A list of patterns of variables' names, each of which extends the rules.
+    Patterns(fn(ScrubRules, &str) -> ScrubRules),
+}
+
+const KEYS: [Key; 9] = [
     Key {
         section: "idle",
         name: "daemon_ms",
-        maximum: MAX_DURATION_MS,
-        set: |numbers, value| numbers.idle_daemon_ms = value,
+        rule: Rule::Number(MAX_DURATION_MS, |numbers, value| {
+            numbers.idle_daemon_ms = value;
+        }),
     },
     Key {
         section: "idle",
         name: "instance_ms",
-        maximum: MAX_DURATION_MS,
-        set: |numbers, value| numbers.idle_instance_ms = value,
+        rule: Rule::Number(MAX_DURATION_MS, |numbers, value| {
+            numbers.idle_instance_ms = value;
+        }),
     },
     Key {
         section: "limits",
         name: "connections",
-        maximum: 100_000,
-        set: |numbers, value| numbers.connections = value,
+        rule: Rule::Number(100_000, |numbers, value| numbers.connections = value),
     },
     Key {
         section: "limits",
         name: "body_bytes",
-        maximum: 4 << 30,
-        set: |numbers, value| numbers.body_bytes = value,
+        rule: Rule::Number(4 << 30, |numbers, value| numbers.body_bytes = value),
     },
     Key {
         section: "limits",
         name: "outbox_bytes",
-        maximum: 4 << 30,
-        set: |numbers, value| numbers.outbox_bytes = value,
+        rule: Rule::Number(4 << 30, |numbers, value| numbers.outbox_bytes = value),
     },
     Key {
         section: "limits",
         name: "queries",
-        maximum: 100_000,
-        set: |numbers, value| numbers.queries = value,
+        rule: Rule::Number(100_000, |numbers, value| numbers.queries = value),
+    },
+    Key {
+        section: "containment",
+        name: "control_groups",
+        rule: Rule::Switch(|containment, value| containment.control_groups = value),
+    },
+    Key {
+        section: "environment",
+        name: "remove",
+        rule: Rule::Patterns(ScrubRules::also_remove),
+    },
+    Key {
+        section: "environment",
+        name: "keep",
+        rule: Rule::Patterns(ScrubRules::also_keep),
     },
 ];
 
 /// The sections of [`KEYS`].
-const SECTIONS: [&str; 2] = ["idle", "limits"];
+const SECTIONS: [&str; 4] = ["idle", "limits", "containment", "environment"];
+
+impl Default for Containment {
+    fn default() -> Self {
+        Self {
+            control_groups: defaults::CONTROL_GROUPS,
+        }
+    }
+}
 
 impl Default for Numbers {
     fn default() -> Self {
@@ -114,6 +167,8 @@ impl Settings {
         let defaults = Self {
             registry: Registry::builtin(),
             numbers: Numbers::default(),
+            containment: Containment::default(),
+            scrub_rules: ScrubRules::builtin(),
             installs: places.installs().into_iter().collect(),
             complaint: None,
             seen: places.config.as_deref().map(config_file::Seen::now),
@@ -131,9 +186,11 @@ impl Settings {
             },
             Ok(None) => defaults,
             Ok(Some(text)) => match parse(&text, &path.display().to_string()) {
-                Ok((registry, numbers)) => Self {
+                Ok((registry, values)) => Self {
                     registry,
-                    numbers,
+                    numbers: values.numbers,
+                    containment: values.containment,
+                    scrub_rules: values.scrub_rules,
                     ..defaults
                 },
                 Err(error) => Self {
@@ -170,7 +227,7 @@ impl Settings {
     }
 }
 
-fn parse(text: &str, origin: &str) -> Result<(Registry, Numbers), ConfigError> {
+fn parse(text: &str, origin: &str) -> Result<(Registry, Values), ConfigError> {
     let registry = Registry::builtin().with_user_beside(text, origin, &SECTIONS)?;
     let source = Source { text, origin };
     let table = DeTable::parse(text).map_err(|error| {
@@ -180,7 +237,7 @@ fn parse(text: &str, origin: &str) -> Result<(Registry, Numbers), ConfigError> {
             error.message(),
         )
     })?;
-    let mut numbers = Numbers::default();
+    let mut values = Values::default();
     for section in SECTIONS {
         if let Some((key, value)) = table
             .get_ref()
@@ -188,14 +245,14 @@ fn parse(text: &str, origin: &str) -> Result<(Registry, Numbers), ConfigError> {
             .find(|(key, _)| key.get_ref() == section)
         {
             let DeValue::Table(keys) = value.get_ref() else {
-                return Err(source.invalid(key.span().start, section, "it is a table of numbers"));
+                return Err(source.invalid(key.span().start, section, "it is a table"));
             };
             for (key, value) in keys {
-                source.apply(&mut numbers, section, key, value.get_ref())?;
+                source.apply(&mut values, section, key, value.get_ref())?;
             }
         }
     }
-    Ok((registry, numbers))
+    Ok((registry, values))
 }
 
 struct Source<'a> {
@@ -206,7 +263,7 @@ struct Source<'a> {
 impl Source<'_> {
     fn apply(
         &self,
-        numbers: &mut Numbers,
+        values: &mut Values,
         section: &str,
         key: &Spanned<impl AsRef<str>>,
         value: &DeValue<'_>,
@@ -225,14 +282,30 @@ impl Source<'_> {
                 None => "there is no such key".to_owned(),
             }));
         };
-        let number = value
-            .as_integer()
-            .and_then(|integer| {
-                u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()
-            })
-            .filter(|number| (1..=known.maximum).contains(number))
-            .ok_or_else(|| at(&format!("it is an integer from 1 to {}", known.maximum)))?;
-        (known.set)(numbers, number);
+        match known.rule {
+            Rule::Number(maximum, set) => {
+                let number = value
+                    .as_integer()
+                    .and_then(|integer| {
+                        u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix())
+                            .ok()
+                    })
+                    .filter(|number| (1..=maximum).contains(number))
+                    .ok_or_else(|| at(&format!("it is an integer from 1 to {maximum}")))?;
+                set(&mut values.numbers, number);
+            }
+            Rule::Switch(set) => {
+                let switch = value
+                    .as_bool()
+                    .ok_or_else(|| at("it is `true` or `false`"))?;
+                set(&mut values.containment, switch);
+            }
+            Rule::Patterns(extend) => {
+                for pattern in patterns::read(value).map_err(|problem| at(&problem))? {
+                    values.scrub_rules = extend(values.scrub_rules.clone(), &pattern);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -261,18 +334,32 @@ mod tests {
 
     #[test]
     fn what_a_file_sets_is_in_force_and_the_rest_is_default() {
-        let (_, numbers) = parse(
+        let (_, values) = parse(
             "[idle]\ndaemon_ms = 1_500\n[limits]\nbody_bytes = 0x100\n",
             "c.toml",
         )
         .unwrap();
         assert_eq!(
-            numbers,
+            values.numbers,
             Numbers {
                 idle_daemon_ms: 1_500,
                 body_bytes: 256,
                 ..Numbers::default()
             }
+        );
+        assert_eq!(values.containment, Containment::default());
+    }
+
+    #[test]
+    fn a_switch_is_set_by_true_and_false_and_nothing_else() {
+        for value in [true, false] {
+            let text = format!("[containment]\ncontrol_groups = {value}\n");
+            let (_, values) = parse(&text, "c.toml").unwrap();
+            assert_eq!(values.containment.control_groups, value);
+        }
+        refused(
+            "[containment]\ncontrol_groups = 1\n",
+            &expect!["c.toml:2: `containment.control_groups`: it is `true` or `false`"],
         );
     }
 
@@ -296,11 +383,38 @@ mod tests {
     }
 
     #[test]
-    fn a_section_that_is_no_table_is_refused() {
+    fn patterns_extend_both_sides_of_the_scrub() {
+        let (_, values) = parse(
+            "[environment]\nremove = [\"CORP_*\", \"badge\"]\nkeep = [\"PUBLIC_KEY\"]\n",
+            "c.toml",
+        )
+        .unwrap();
+        let removes = |name: &str| values.scrub_rules.removes(name.as_ref());
+        assert!(removes("CORP_ID") && removes("BADGE") && removes("API_KEY"));
+        assert!(!removes("PUBLIC_KEY") && !removes("LANG"));
+    }
+
+    #[test]
+    fn what_is_no_list_of_names_is_refused() {
+        let expected = expect![
+            "c.toml:2: `environment.keep`: it is a list of names of variables, in which `*` stands for any text"
+        ];
+        for value in ["\"LANG\"", "1", "[1]", "{}"] {
+            refused(&format!("[environment]\nkeep = {value}\n"), &expected);
+        }
         refused(
-            "idle = 3\n",
-            &expect!["c.toml:1: `idle`: it is a table of numbers"],
+            "[environment]\nkeep = [\"\"]\n",
+            &expect!["c.toml:2: `environment.keep`: \"\" can be no variable's name"],
         );
+        refused(
+            "[environment]\nremove = [\"A=B\"]\n",
+            &expect!["c.toml:2: `environment.remove`: \"A=B\" can be no variable's name"],
+        );
+    }
+
+    #[test]
+    fn a_section_that_is_no_table_is_refused() {
+        refused("idle = 3\n", &expect!["c.toml:1: `idle`: it is a table"]);
     }
 
     #[test]

@@ -92,7 +92,11 @@ pub(crate) const SWEEP_PAUSE: Duration = Duration::from_millis(5);
 pub(crate) const GUARDIAN_PAUSE: Duration = Duration::from_millis(10);
 
 /// How long the pool may take for its own end once the guardian is gone, before every process of the tree is killed.
-pub(crate) const ORPHANED_GRACE: Duration = Duration::from_millis(700);
+pub(crate) const ORPHANED_GRACE: Duration = Duration::from_millis(400);
+
+/// Whether process trees are held by control groups where they can be made, unless `containment.control_groups` says
+/// otherwise.
+pub(crate) const CONTROL_GROUPS: bool = true;
 
 /// How long killed processes may take to disappear before the guardian gives up and says so.
 pub(crate) const SWEEP_TIMEOUT: Duration = Duration::from_secs(10);

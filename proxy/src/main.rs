@@ -24,7 +24,7 @@ use local::binary;
 fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     match arguments.first().and_then(|first| first.to_str()) {
-        Some(binary::DETACH) => guardian::detach(),
+        Some(binary::DETACH) => guardian::detached::detach(),
         Some(binary::GUARDIAN) => guardian::guard_daemon(),
         Some(binary::GUARDED) => {
             let rest = arguments.split_off(2.min(arguments.len()));

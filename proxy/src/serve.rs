@@ -11,8 +11,10 @@ use lspool_pool::registry::{LaunchFacts, LaunchInput};
 use lspool_pool::{
     BoxFuture, ClientContext, Connection, Face, MethodCall, Methods, Notice, Pool, PoolOptions,
 };
-use lspool_world::local::{InheritedOutput, LocalOptions};
-use lspool_world::{Environment, ScrubRules, TreeMarker as WorldMarker, World};
+use lspool_world::local::{
+    ControlGroups, InheritedOutput, LocalOptions, ProcessTable, memory_bytes,
+};
+use lspool_world::{Environment, TreeMarker as WorldMarker, World};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -24,7 +26,6 @@ use crate::daemon::streams::{Input, Output};
 use crate::defaults;
 use crate::guardian::marker::TreeMarker;
 use crate::hello::{Hello, HelloFace};
-use crate::local::processes::{self, Snapshot};
 use crate::methods::{Answer, Backend, ConnectionMethods, StopRequest};
 
 /// The exit code of a connection whose input ended without `shutdown`.
@@ -56,11 +57,15 @@ pub(crate) struct Serving {
 
 impl Serving {
     /// Starts the pool on the present runtime, its processes marked as this tree's.
-    pub(crate) fn start(settings: &Settings, marker: Option<&TreeMarker>) -> Self {
+    pub(crate) fn start(
+        settings: &Settings,
+        marker: Option<&TreeMarker>,
+        control_groups: Option<Arc<ControlGroups>>,
+    ) -> Self {
         let world = World::local(LocalOptions {
-            scrub_rules: ScrubRules::builtin(),
+            scrub_rules: settings.scrub_rules.clone(),
             inherited_output: InheritedOutput::Log,
-            control_groups: None,
+            control_groups,
         });
         let core = CoreConfig {
             limits: limits(&settings.numbers),
@@ -245,6 +250,7 @@ impl Backend for ConnectionBackend {
                 }
             }
             answer["daemon"] = host.facts().await;
+            answer["worlds"] = json!([world_facts(&host.serving.world)]);
             Ok(answer)
         })
     }
@@ -307,19 +313,14 @@ async fn end_instance(pool: &Pool, instance: &InstanceStatus) -> Result<(), RpcE
 async fn memory(instances: &[InstanceStatus]) -> Vec<u64> {
     let pids: Vec<Option<u32>> = instances.iter().map(|instance| instance.pid).collect();
     let measured = tokio::task::spawn_blocking(move || {
-        let snapshot = Snapshot::take();
-        pids.into_iter()
-            .map(|pid| {
-                pid.map_or(0, |pid| {
-                    let below = snapshot.below(pid.cast_signed());
-                    let pids = below
-                        .iter()
-                        .map(|process| process.pid)
-                        .chain([pid.cast_signed()]);
-                    pids.map(processes::resident_bytes).sum()
-                })
-            })
-            .collect()
+        let table = ProcessTable::read().unwrap_or_default();
+        let of_tree = |root: u32| {
+            let below = table.below(root);
+            let pids = below.iter().map(|process| process.identity.pid);
+            pids.chain([root]).map(memory_bytes).sum()
+        };
+        let of_instance = |pid: Option<u32>| pid.map_or(0, of_tree);
+        pids.into_iter().map(of_instance).collect()
     });
     // Memory is a remark; a look that failed says 0.
     measured.await.unwrap_or_default()
@@ -342,6 +343,16 @@ fn limits(numbers: &Numbers) -> CoreLimits {
     }
 }
 
+/// A world as `status` shows it: what it is, and what holds the processes in it together.
+fn world_facts(world: &World) -> Value {
+    let facts = world.subprocess().facts();
+    json!({
+        "id": world.id(),
+        "kind": "local",
+        "containment": facts.containment,
+    })
+}
+
 /// `capabilities.experimental.lspool` of an `initialize` result.
 fn announcement(world: &World, numbers: &Numbers) -> Value {
     json!({
@@ -361,6 +372,7 @@ fn announcement(world: &World, numbers: &Numbers) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lspool_world::ScrubRules;
 
     #[test]
     fn a_configured_number_of_queries_is_kept_and_announced() {

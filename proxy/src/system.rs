@@ -1,5 +1,5 @@
-//! The calls that have no safe wrapper: descriptors received from a peer or given to the runtime, process descriptors and
-//! signal dispositions.
+//! The calls that have no safe wrapper: descriptors received from a peer or given to the runtime, signal dispositions and
+//! niceness.
 //!
 //! This is the only file of the crate with `unsafe`; each block states why it is sound. Nothing here decides anything.
 #![expect(
@@ -8,7 +8,7 @@
 )]
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use nix::libc;
 use tokio::io::unix::AsyncFd;
@@ -53,29 +53,10 @@ pub(crate) fn reset_dispositions() {
     }
 }
 
-/// Opens a descriptor of a process, which stays with this very process when its number is used again.
-pub(crate) fn open_process(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: plain integers in, a new descriptor or -1 out.
-    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0_u32) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call succeeded, so the number is a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) })
-}
-
-/// Sends SIGKILL to the process behind a descriptor of [`open_process`].
-pub(crate) fn kill_process(process: &OwnedFd) -> io::Result<()> {
-    // SAFETY: the descriptor is open for the length of the call; a null siginfo is what kill(2) would send.
-    let outcome = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            process.as_raw_fd(),
-            libc::SIGKILL,
-            std::ptr::null::<libc::siginfo_t>(),
-            0_u32,
-        )
-    };
+/// Gives this process the usual niceness, 0; setpriority(2). EACCES where it was raised and may not be lowered.
+pub(crate) fn reset_niceness() -> io::Result<()> {
+    // SAFETY: plain integers; the call changes nothing but the scheduling of this process.
+    let outcome = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
     if outcome == 0 {
         Ok(())
     } else {

@@ -336,6 +336,57 @@ fn the_daemon_is_detached_from_whoever_started_it() {
 }
 
 #[test]
+fn a_daemon_has_the_usual_limits_whatever_its_starter_had() {
+    // given a shell that has lowered its own limits and its priority
+    let place = Place::new();
+    let lowered = "ulimit -S -n 64; ulimit -S -s 1024; ulimit -S -f 100000; exec nice -n 5 \"$@\"";
+    let plain = place.lspool(&Place::echo_arguments(&[], &[]));
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", lowered, "sh"]).arg(plain.get_program());
+    command.args(plain.get_args()).env_clear();
+    for (name, value) in plain.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    command.current_dir(place.path());
+    command.stdout(std::process::Stdio::piped());
+    command.stderr(std::process::Stdio::piped());
+
+    // when a daemon is started from it
+    let mut face = Face::start(&mut command);
+    face.initialize();
+
+    // then the daemon has what a process usually has, as far as it may
+    let (daemon, _) = place.daemon();
+    let limits = std::fs::read_to_string(format!("/proc/{daemon}/limits")).unwrap();
+    for (name, usual) in [
+        ("Max open files", "1024"),
+        ("Max stack size", "8388608"),
+        ("Max file size", "unlimited"),
+    ] {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+        let mut values = line[name.len()..].split_ascii_whitespace();
+        let (soft, hard) = (values.next().unwrap(), values.next().unwrap());
+        assert!(soft == usual || soft == hard, "{line}");
+    }
+    if may_lower_niceness() {
+        let stat = std::fs::read_to_string(format!("/proc/{daemon}/stat")).unwrap();
+        // Field 19 of the line; what follows the name begins with field 3.
+        let niceness = stat.rsplit_once(") ").unwrap().1.split(' ').nth(16);
+        assert_eq!(niceness, Some("0"), "{stat}");
+    }
+    assert_eq!(face.shutdown(), 0);
+}
+
+/// Whether a process of this user can take back its own niceness.
+fn may_lower_niceness() -> bool {
+    std::process::Command::new("nice")
+        .args(["-n", "5", "sh", "-c", "renice -n 0 -p $$ >&2"])
+        .stderr(std::process::Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[test]
 fn a_second_daemon_in_the_foreground_ends_beside_the_first() {
     let place = Place::new();
     let face = place.initialized_echo(&[]);

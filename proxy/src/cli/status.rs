@@ -54,7 +54,15 @@ fn ask() -> Result<Value, CallError> {
 #[serde(rename_all = "camelCase")]
 struct Status {
     daemon: Daemon,
+    #[serde(default)]
+    worlds: Vec<World>,
     instances: Vec<Instance>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct World {
+    containment: String,
 }
 
 #[derive(Deserialize)]
@@ -102,6 +110,12 @@ fn render(status: &Status) -> String {
         daemon.pid,
         duration(daemon.uptime_ms)
     )];
+    lines.extend(
+        status
+            .worlds
+            .iter()
+            .map(|world| format!("processes are held by: {}", held_by(&world.containment))),
+    );
     if daemon.configuration != "in force" {
         lines.push(format!("configuration: {}", daemon.configuration));
     }
@@ -131,6 +145,16 @@ fn render(status: &Status) -> String {
         .filter(|connection| connection.pid != own);
     lines.extend(others.map(connection_line));
     lines.join("\n") + "\n"
+}
+
+/// What holds process trees together, in words.
+fn held_by(containment: &str) -> &str {
+    match containment {
+        "control-group" => "control groups",
+        "process-table" => "their groups, parents and marks",
+        "group" => "their process groups alone",
+        another => another,
+    }
 }
 
 fn instance_line(instance: &Instance) -> String {
@@ -221,6 +245,7 @@ mod tests {
                 "version": "0.1.0", "pid": 4711, "uptimeMs": 61_000, "configuration": "in force",
                 "connections": [{ "pid": 12, "name": "nvim", "face": "server", "program": "rust-analyzer" }],
             },
+            "worlds": [{ "id": "local", "kind": "local", "containment": "control-group" }],
             "instances": instances,
         }))
         .unwrap()
@@ -231,6 +256,7 @@ mod tests {
         let text = render(&status(&[instance()]));
         expect![[r"
             daemon 0.1.0  process 4711  up 1m01s
+            processes are held by: control groups
             i1 rust-analyzer  …s/a-project-with-a-rather-long-name/backend  ready  2 clients  up 1h02m  1234 MB
             attached: nvim  process 12  server  rust-analyzer
         "]]
@@ -251,6 +277,7 @@ mod tests {
         status.daemon.connections.clear();
         expect![[r"
             daemon 0.1.0  process 4711  up 1m01s
+            processes are held by: control groups
             configuration: CONFIG_INVALID: c.toml:1
             i1 rust-analyzer  (no root)  starting  1 client  up 1h02m  1234 MB
                 restarted 2 times

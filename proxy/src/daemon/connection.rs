@@ -7,6 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use lspool_world::local::ProcessEntry;
 use nix::unistd::geteuid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -317,8 +318,7 @@ fn describe(hello: &Hello, peer: u32) -> Attached {
         HelloFace::Harness { .. } => ("connect", None),
         HelloFace::Stop { .. } => ("stop", None),
     };
-    let starter =
-        processes::read(peer.cast_signed()).map_or(peer.cast_signed(), |process| process.parent);
+    let starter = ProcessEntry::read(peer).map_or(peer, |process| process.parent);
     Attached {
         pid: peer,
         name: processes::name(starter).unwrap_or_else(|| "unknown".to_owned()),

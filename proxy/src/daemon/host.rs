@@ -5,9 +5,10 @@
 //! turned away before its acknowledgement, so that its face can go elsewhere without having lost a byte.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use lspool_world::local::ControlGroups;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +18,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::config::Settings;
 use crate::defaults::{FIRST_CLIENT, ORPHANED_GRACE, PARTING_TIMEOUT, SWEEP_TIMEOUT};
 use crate::guardian::marker::TreeMarker;
-use crate::guardian::{is_guardian_gone, sweep};
+use crate::guardian::{INTERNAL, groups, is_guardian_gone, sweep};
 use crate::serve::Serving;
 
 /// Who is attached, as `status` shows it.
@@ -51,6 +52,7 @@ pub(crate) struct Host {
     pub(crate) settings: Settings,
     guardian: u32,
     marker: Option<TreeMarker>,
+    groups: Option<Arc<ControlGroups>>,
     started: Instant,
     state: Mutex<State>,
     activity: watch::Sender<u64>,
@@ -82,12 +84,14 @@ impl Host {
     /// Starts the pool. Must be called inside a runtime.
     pub(crate) fn start(settings: Settings, guardian: u32) -> Self {
         let marker = TreeMarker::own(guardian);
-        let serving = Serving::start(&settings, marker.as_ref());
+        let groups = groups::of(guardian).map(Arc::new);
+        let serving = Serving::start(&settings, marker.as_ref(), groups.clone());
         Self {
             serving,
             settings,
             guardian,
             marker,
+            groups,
             started: Instant::now(),
             state: Mutex::default(),
             activity: watch::Sender::new(0),
@@ -197,14 +201,12 @@ impl Host {
 
     /// Runs the end ladder: every tree is proved gone when it returns. Failures are logged and told.
     pub(crate) async fn end(&self) -> Result<(), String> {
-        let outcome = if is_guardian_gone(self.guardian) {
+        if is_guardian_gone(self.guardian) {
             self.end_orphaned().await;
-            Ok(())
-        } else {
-            self.partings.close();
-            self.partings.wait().await;
-            self.serving.shutdown().await
-        };
+        }
+        self.partings.close();
+        self.partings.wait().await;
+        let outcome = self.serving.shutdown().await;
         if let Err(error) = &outcome {
             tracing::error!(%error, "the end ladder failed");
         }
@@ -234,16 +236,22 @@ impl Host {
         })
     }
 
-    /// Without the guardian nobody else would end what escaped the pool's own trees, and it is time to hurry.
-    async fn end_orphaned(&self) {
+    /// Without the guardian nobody else would end what escaped the pool's own trees, and it is time to hurry. Ends this
+    /// process too: whoever is attached learns it from the end of its socket, and nothing that is still said to anybody
+    /// may hold it up.
+    async fn end_orphaned(&self) -> ! {
         tracing::error!("the guardian is gone; ending everything that was started");
+        let begun = Instant::now();
         let _ = tokio::time::timeout(ORPHANED_GRACE, self.serving.shutdown()).await;
-        let Some(marker) = self.marker.clone() else {
-            return;
-        };
-        let swept =
-            tokio::task::spawn_blocking(move || sweep::end_own(&marker, SWEEP_TIMEOUT)).await;
-        tracing::info!(processes = swept.unwrap_or(0), "swept the tree");
+        let (groups, marker) = (self.groups.clone(), self.marker.clone());
+        let sweep = move || sweep::end_own(groups, marker.as_ref(), SWEEP_TIMEOUT);
+        let swept = tokio::task::spawn_blocking(sweep).await;
+        tracing::info!(
+            ?swept,
+            took_ms = begun.elapsed().as_millis() as u64,
+            "swept the tree"
+        );
+        std::process::exit(i32::from(INTERNAL))
     }
 
     fn leave_if_unused(&self) -> bool {

@@ -95,8 +95,8 @@ fn start_and_serve(
         return Ok(ExitCode::SUCCESS);
     };
     let swept = sweep::end_abandoned(SWEEP_TIMEOUT);
-    if swept > 0 {
-        tracing::warn!(processes = swept, "ended what a dead daemon had left");
+    if swept.processes > 0 || swept.groups > 0 || !swept.is_complete {
+        tracing::warn!(?swept, "ended what a dead daemon had left");
     }
     let runtime = build_runtime().map_err(|error| error.to_string())?;
     let settings = Settings::load(places);

@@ -8,21 +8,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::local::processes;
+use lspool_world::local::{ProcessEntry, ProcessIdentity};
 
-/// One owner of a tree.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Owner {
-    pid: i32,
-    started: u64,
-}
+use crate::local::processes;
 
 /// The value of the marker.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct TreeMarker {
     namespace: String,
-    guardian: Owner,
-    daemon: Owner,
+    guardian: ProcessIdentity,
+    daemon: ProcessIdentity,
 }
 
 impl TreeMarker {
@@ -30,24 +25,14 @@ impl TreeMarker {
     pub(crate) fn own(guardian: u32) -> Option<Self> {
         Some(Self {
             namespace: processes::pid_namespace()?,
-            guardian: Owner::of(guardian.cast_signed())?,
-            daemon: Owner::of(std::process::id().cast_signed())?,
+            guardian: ProcessEntry::read(guardian)?.identity,
+            daemon: ProcessEntry::read(std::process::id())?.identity,
         })
     }
 
     /// Whether both owners are dead, judged from this pid namespace; what belongs to another one is never called so.
     pub(crate) fn is_abandoned(&self, own_namespace: &str) -> bool {
-        self.namespace == own_namespace
-            && [self.guardian, self.daemon]
-                .iter()
-                .all(|owner| !processes::is_alive(owner.pid, owner.started))
-    }
-}
-
-impl Owner {
-    fn of(pid: i32) -> Option<Self> {
-        let started = processes::read(pid)?.started;
-        Some(Self { pid, started })
+        self.namespace == own_namespace && !self.guardian.is_alive() && !self.daemon.is_alive()
     }
 }
 
@@ -58,9 +43,9 @@ impl fmt::Display for TreeMarker {
             "{}:{}.{}:{}.{}",
             self.namespace,
             self.guardian.pid,
-            self.guardian.started,
+            self.guardian.start,
             self.daemon.pid,
-            self.daemon.started
+            self.daemon.start
         )
     }
 }
@@ -72,9 +57,9 @@ impl FromStr for TreeMarker {
         let owner = |text: &str| {
             let mut numbers = text.split('.');
             let (pid, started) = (numbers.next().ok_or(())?, numbers.next().ok_or(())?);
-            Ok::<_, ()>(Owner {
+            Ok::<_, ()>(ProcessIdentity {
                 pid: pid.parse().map_err(|_| ())?,
-                started: started.parse().map_err(|_| ())?,
+                start: started.parse().map_err(|_| ())?,
             })
         };
         let mut parts = text.split(':');
@@ -107,9 +92,9 @@ mod tests {
     fn an_id_that_was_used_again_is_not_the_owner() {
         let namespace = processes::pid_namespace().unwrap();
         let mut marker = TreeMarker::own(std::process::id()).unwrap();
-        marker.guardian.started += 1;
+        marker.guardian.start += 1;
         assert!(!marker.is_abandoned(&namespace), "the daemon still lives");
-        marker.daemon.started += 1;
+        marker.daemon.start += 1;
         assert!(marker.is_abandoned(&namespace));
         assert!(
             !marker.is_abandoned("another"),
@@ -119,8 +104,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_marker_survives_its_text(namespace in "[0-9]{0,12}", pids: [i32; 2], starts: [u64; 2]) {
-            let owner = |at: usize| Owner { pid: pids[at], started: starts[at] };
+        fn a_marker_survives_its_text(namespace in "[0-9]{0,12}", pids: [u32; 2], starts: [u64; 2]) {
+            let owner = |at: usize| ProcessIdentity { pid: pids[at], start: starts[at] };
             let marker = TreeMarker { namespace, guardian: owner(0), daemon: owner(1) };
             prop_assert_eq!(marker.to_string().parse::<TreeMarker>(), Ok(marker));
         }

@@ -2,35 +2,39 @@
 //!
 //! It is the subreaper of everything below it, so a process whose parent ends becomes its child whatever session or
 //! group it moved to. When the guarded process ends for any reason the guardian ends what is left below it, and it
-//! exits only when it has no child any more, which for a subreaper means that no descendant is left. It runs no
-//! runtime and has no thread: the guarded process asked to be told when *this thread* dies.
+//! exits only when it has no child any more, which for a subreaper means that no descendant is left, and when its control
+//! groups are empty and removed. It runs no runtime and has no thread: the guarded process asked to be told when *this
+//! thread* dies.
 
+pub(crate) mod detached;
+pub(crate) mod groups;
 pub(crate) mod marker;
 pub(crate) mod sweep;
 
 use std::ffi::OsString;
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use lspool_world::local::ControlGroups;
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::stat::{Mode, umask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, chdir, getpid, getppid, setsid};
+use nix::unistd::{Pid, getppid};
 
+use self::sweep::{Sweep, Swept};
+use crate::config::Settings;
 use crate::defaults::{GUARDIAN_PAUSE, SWEEP_TIMEOUT};
-use crate::local::binary;
-use crate::local::processes::Snapshot;
+use crate::local::{Places, binary, log};
 use crate::standard_streams;
-use crate::system;
 
 /// The code with which lspool ends when its own machinery failed.
-const INTERNAL: u8 = 70;
+pub(crate) const INTERNAL: u8 = 70;
 
 /// Signals that end a guarded process and are handed on to it.
 const FORWARDED: [Signal; 4] = [
@@ -39,24 +43,6 @@ const FORWARDED: [Signal; 4] = [
     Signal::SIGHUP,
     Signal::SIGQUIT,
 ];
-
-/// Leaves the face's session and starts the guardian of a daemon, so that neither the terminal, the session nor the
-/// process tree of the editor that happened to need it first has a hold on the daemon.
-pub(crate) fn detach() -> ExitCode {
-    if system::close_inherited().is_err() || setsid().is_err() {
-        return ExitCode::from(INTERNAL);
-    }
-    system::reset_dispositions();
-    umask(Mode::from_bits_truncate(0o077));
-    // The face's folder must stay removable.
-    if chdir("/").is_err() {
-        return ExitCode::from(INTERNAL);
-    }
-    match binary::start_guardian() {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(INTERNAL),
-    }
-}
 
 /// Guards the daemon that a face started.
 pub(crate) fn guard_daemon() -> ExitCode {
@@ -92,9 +78,17 @@ pub(crate) fn is_guardian_gone(guardian: u32) -> bool {
     getppid().as_raw() != guardian.cast_signed()
 }
 
+/// How the guarded process ended.
+struct End {
+    /// Its exit code, 128 + N when signal N ended it.
+    code: u8,
+    was_killed: bool,
+}
+
 struct Guardian {
     child: Pid,
     signals: SignalFd,
+    groups: Option<Arc<ControlGroups>>,
 }
 
 impl Guardian {
@@ -107,41 +101,69 @@ impl Guardian {
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None)?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         set_child_subreaper(true)?;
-        let child = binary::start_guarded(arguments, fresh)?;
+        let settings = Settings::load(&Places::from_environment());
+        let groups = if settings.containment.control_groups {
+            groups::make().map(Arc::new)
+        } else {
+            None
+        };
+        let child = binary::start_guarded(arguments, fresh).inspect_err(|_| {
+            if let Some(groups) = &groups {
+                // Nothing was started in them.
+                let _ = groups.end(Duration::ZERO);
+            }
+        })?;
         // The pipes of the session, and the one that says that the daemon is ready, must end with the guarded process.
         standard_streams::silence_input_and_output()?;
         Ok(Self {
             child: Pid::from_raw(child.id().cast_signed()),
             signals,
+            groups,
         })
     }
 
     fn run(self) -> ExitCode {
-        let code = loop {
-            if let Some(code) = self.reap_until_child() {
-                break code;
+        let end = loop {
+            if let Some(end) = self.reap_until_child() {
+                break end;
             }
             self.wait(PollTimeout::NONE);
             self.forward_signals();
         };
-        if !self.end_everything_below() {
+        let begun = Instant::now();
+        let swept = self.end_everything_below();
+        if !swept.is_complete {
             standard_streams::complain("lspool could not end every process that it had started");
         }
-        ExitCode::from(code)
+        if end.was_killed || swept.processes > 0 || !swept.is_complete {
+            report(&end, &swept, begun.elapsed());
+        }
+        ExitCode::from(end.code)
     }
 
-    /// Reaps what has ended; the exit code once the guarded process was among it.
-    fn reap_until_child(&self) -> Option<u8> {
+    /// Reaps what has ended; the end of the guarded process once it was among it.
+    fn reap_until_child(&self) -> Option<End> {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(pid, code)) if pid == self.child => {
-                    return Some(code.to_le_bytes()[0]);
+                    return Some(End {
+                        code: code.to_le_bytes()[0],
+                        was_killed: false,
+                    });
                 }
                 Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.child => {
-                    return Some(128 + signal as u8);
+                    return Some(End {
+                        code: 128 + signal as u8,
+                        was_killed: true,
+                    });
                 }
                 // Without a child at all the guarded one is gone too; this cannot be seen before its own status.
-                Err(Errno::ECHILD) => return Some(INTERNAL),
+                Err(Errno::ECHILD) => {
+                    return Some(End {
+                        code: INTERNAL,
+                        was_killed: false,
+                    });
+                }
                 Ok(WaitStatus::StillAlive) | Err(_) => return None,
                 Ok(_) => {}
             }
@@ -167,25 +189,43 @@ impl Guardian {
         let _ = poll(&mut waited, timeout);
     }
 
-    /// Ends all that is below this process, in fresh snapshots until it has no child; `false` when some did not end.
-    fn end_everything_below(&self) -> bool {
+    /// Ends all that is below this process and in its control groups, in fresh looks until it has no child and no group.
+    fn end_everything_below(&self) -> Swept {
         let deadline = Instant::now() + SWEEP_TIMEOUT;
+        let mut sweep = Sweep::of(self.groups.iter().cloned().collect());
         loop {
-            let below = Snapshot::take().below(getpid().as_raw());
-            below.iter().for_each(sweep::end);
-            loop {
-                match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                    Err(Errno::ECHILD) => return true,
-                    Ok(WaitStatus::StillAlive) | Err(_) => break,
-                    Ok(_) => {}
-                }
-            }
-            if Instant::now() > deadline {
-                return false;
+            let found_nothing = sweep.round(sweep::below_this_process);
+            let is_complete = has_no_child() && found_nothing;
+            if is_complete || Instant::now() > deadline {
+                return sweep.done(is_complete);
             }
             // A signal that arrives now only shortens the wait.
             while let Ok(Some(_)) = self.signals.read_signal() {}
             self.wait(PollTimeout::try_from(GUARDIAN_PAUSE).unwrap_or(PollTimeout::ZERO));
         }
     }
+}
+
+/// Reaps what has ended; whether this process has no child any more.
+fn has_no_child() -> bool {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Err(Errno::ECHILD) => return true,
+            Ok(WaitStatus::StillAlive) | Err(_) => return false,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Writes to the log what a guarded process cannot write any more.
+fn report(end: &End, swept: &Swept, took: Duration) {
+    log::start(Places::from_environment().log_folder().as_deref());
+    tracing::warn!(
+        code = end.code,
+        processes = swept.processes,
+        groups = swept.groups,
+        is_complete = swept.is_complete,
+        took_ms = took.as_millis() as u64,
+        "the guardian has ended what the guarded process left"
+    );
 }

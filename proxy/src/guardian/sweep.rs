@@ -1,84 +1,144 @@
-//! Ending processes that are found by looking: what a dead daemon and guardian left, and the own tree when the guardian
-//! is gone.
+//! Ending processes that are found by looking: what is below a guardian whose guarded process has ended, what a dead
+//! daemon and guardian left, and the own tree when the guardian is gone.
 //!
-//! Every kill is fenced by a process descriptor that is checked against the start time seen before, and every sweep
-//! takes fresh snapshots until it finds nothing.
+//! Invariants: every kill is fenced by the identity of the process that was seen, and every sweep looks afresh until it
+//! finds nothing.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::unistd::{geteuid, getpid};
+use lspool_world::local::{
+    ControlGroups, ProcessEntry, ProcessIdentity, ProcessTable, environment_value,
+};
 
+use super::groups;
 use super::marker::TreeMarker;
 use crate::defaults::{SWEEP_PAUSE, TREE_MARKER};
-use crate::local::processes::{self, Process, Snapshot};
-use crate::system;
+use crate::local::processes;
 
-/// Kills one process, if it is still the one that was seen.
-pub(crate) fn end(process: &Process) {
-    let Ok(descriptor) = system::open_process(process.pid) else {
-        return;
-    };
-    if processes::is_alive(process.pid, process.started) {
-        // Failure means that it has just ended, or that it changed its user: then the next snapshot shows it again.
-        let _ = system::kill_process(&descriptor);
+/// What a sweep ended, and is to end.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    groups: Vec<Arc<ControlGroups>>,
+    killed: HashSet<ProcessIdentity>,
+    ended_groups: usize,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Swept {
+    /// How many processes it killed one by one; those of a control group may be among them.
+    pub(crate) processes: usize,
+    /// How many folders of control groups it removed.
+    pub(crate) groups: usize,
+    /// Whether nothing is left.
+    pub(crate) is_complete: bool,
+}
+
+impl Sweep {
+    /// A sweep of these control groups, and of the processes that each round names.
+    pub(crate) fn of(groups: Vec<Arc<ControlGroups>>) -> Self {
+        Self {
+            groups,
+            ..Self::default()
+        }
+    }
+
+    /// Kills what is in the groups and what a fresh look at the process table finds; whether there was nothing, which a
+    /// table that cannot be read does not show. Blocks.
+    pub(crate) fn round(&mut self, find: impl Fn(&ProcessTable) -> Vec<ProcessEntry>) -> bool {
+        let before = self.groups.len();
+        // Without patience it kills once and does not wait.
+        self.groups
+            .retain(|groups| groups.end(Duration::ZERO).is_err());
+        self.ended_groups += before - self.groups.len();
+        let Ok(table) = ProcessTable::read() else {
+            return false;
+        };
+        let found = find(&table);
+        for process in &found {
+            process.identity.kill();
+            self.killed.insert(process.identity);
+        }
+        found.is_empty() && self.groups.is_empty()
+    }
+
+    /// What was done so far.
+    pub(crate) fn done(&self, is_complete: bool) -> Swept {
+        Swept {
+            processes: self.killed.len(),
+            groups: self.ended_groups,
+            is_complete,
+        }
+    }
+
+    /// Goes round until a round finds nothing, for no longer than this. Blocks.
+    fn run(
+        mut self,
+        patience: Duration,
+        find: impl Fn(&ProcessTable) -> Vec<ProcessEntry>,
+    ) -> Swept {
+        let deadline = Instant::now() + patience;
+        loop {
+            let is_complete = self.round(&find);
+            if is_complete || Instant::now() > deadline {
+                return self.done(is_complete);
+            }
+            // The kernel gives no descriptor for "all of these ended" that costs less than looking again.
+            std::thread::sleep(SWEEP_PAUSE);
+        }
     }
 }
 
-/// Ends the trees of daemons that died together with their guardians; answers how many processes there were.
-///
-/// Blocks: it reads the process table.
-pub(crate) fn end_abandoned(patience: Duration) -> usize {
-    let Some(namespace) = processes::pid_namespace() else {
-        return 0;
-    };
-    end_all(patience, |snapshot| {
-        marked(snapshot, |marker| marker.is_abandoned(&namespace))
+/// Ends the trees of daemons that died together with their guardians. Blocks.
+pub(crate) fn end_abandoned(patience: Duration) -> Swept {
+    let abandoned = groups::abandoned().into_iter().map(Arc::new).collect();
+    let namespace = processes::pid_namespace();
+    Sweep::of(abandoned).run(patience, |table| {
+        with_descendants(table, |marker| {
+            namespace
+                .as_deref()
+                .is_some_and(|namespace| marker.is_abandoned(namespace))
+        })
     })
 }
 
-/// Ends everything that carries this marker and everything below this process; answers how many processes there were.
-///
-/// For a daemon whose guardian has died. Blocks: it reads the process table.
-pub(crate) fn end_own(own: &TreeMarker, patience: Duration) -> usize {
-    end_all(patience, |snapshot| {
-        let mut found = marked(snapshot, |marker| marker == own);
-        found.extend(snapshot.below(getpid().as_raw()));
+/// Ends everything in these control groups, everything that carries this marker and everything below this process, whose
+/// guardian has died. Blocks.
+pub(crate) fn end_own(
+    groups: Option<Arc<ControlGroups>>,
+    own: Option<&TreeMarker>,
+    patience: Duration,
+) -> Swept {
+    Sweep::of(groups.into_iter().collect()).run(patience, |table| {
+        let mut found = with_descendants(table, |marker| own == Some(marker));
+        found.extend(below_this_process(table));
         found
     })
 }
 
-fn end_all(patience: Duration, find: impl Fn(&Snapshot) -> Vec<Process>) -> usize {
-    let deadline = Instant::now() + patience;
-    let mut seen = std::collections::HashSet::new();
-    loop {
-        let snapshot = Snapshot::take();
-        let mut found = find(&snapshot);
-        let below: Vec<Process> = found
-            .iter()
-            .flat_map(|process| snapshot.below(process.pid))
-            .collect();
-        found.extend(below);
-        found.retain(|process| process.pid != getpid().as_raw());
-        if found.is_empty() || Instant::now() > deadline {
-            return seen.len();
-        }
-        for process in &found {
-            end(process);
-            seen.insert((process.pid, process.started));
-        }
-        // The kernel gives no descriptor for "all of these ended" that costs less than looking again.
-        std::thread::sleep(SWEEP_PAUSE);
-    }
+/// The living processes below this one.
+pub(crate) fn below_this_process(table: &ProcessTable) -> Vec<ProcessEntry> {
+    table.below(std::process::id())
 }
 
-fn marked(snapshot: &Snapshot, wanted: impl Fn(&TreeMarker) -> bool) -> Vec<Process> {
-    let user = geteuid().as_raw();
-    snapshot
-        .living()
-        .filter(|process| {
-            processes::variable(process.pid, TREE_MARKER, user)
-                .and_then(|value| value.parse().ok())
-                .is_some_and(|marker| wanted(&marker))
-        })
-        .collect()
+/// The processes with such a marker and all below them, but for this process.
+fn with_descendants(
+    table: &ProcessTable,
+    is_wanted: impl Fn(&TreeMarker) -> bool,
+) -> Vec<ProcessEntry> {
+    let marked = table.living().filter(|process| {
+        environment_value(process.identity.pid, TREE_MARKER)
+            .and_then(|value| value.to_str()?.parse().ok())
+            .is_some_and(|marker| is_wanted(&marker))
+    });
+    let mut found: Vec<ProcessEntry> = marked.copied().collect();
+    let below: Vec<ProcessEntry> = found
+        .iter()
+        .flat_map(|process| table.below(process.identity.pid))
+        .collect();
+    found.extend(below);
+    found.retain(|process| process.identity.pid != std::process::id());
+    found
 }

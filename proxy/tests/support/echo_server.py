@@ -1,33 +1,38 @@
 """A language server that answers with what it was sent.
 
 `initialize`, `shutdown` and `exit` are as the protocol has them; `test/echo` answers its parameters, `test/facts` the
-process's working directory, mask and one variable, `test/exit` ends the process. With `--tree` it first leaves a
-grandchild that moved to a session of its own, has no parent any more and ignores SIGTERM; its id is in `test/facts`.
+process's working directory, mask and one variable, `test/exit` ends the process. With `--tree` it first leaves two
+grandchildren that moved to sessions of their own, have no parent any more and ignore SIGTERM, one of them with an empty
+environment; their ids are in `test/facts`.
 """
 
 import json
 import os
+import shutil
 import signal
 import sys
 
 
-def leave_tree():
+def leave_tree(environment):
+    """Leaves a `sleep` in a session of its own, without a parent, that ignores SIGTERM; its id."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         os.setsid()
-        pid = os.fork()
-        if pid != 0:
+        if os.fork() != 0:
             os._exit(0)
+        # What is ignored stays so in the program that takes this one's place.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         nothing = os.open("/dev/null", os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nothing, descriptor)
         os.write(writer, str(os.getpid()).encode())
-        os.close(writer)
-        while True:
-            signal.pause()
+        # The pipe ends when the other program has taken over, so nobody sees this one.
+        os.execve(shutil.which("sleep"), ["sleep", "3600"], environment)
     os.close(writer)
-    text = os.read(reader, 20)
+    text = b""
+    while piece := os.read(reader, 20):
+        text += piece
+    os.close(reader)
     os.wait()
     return int(text)
 
@@ -51,12 +56,13 @@ def write(message):
     sys.stdout.buffer.flush()
 
 
-def facts(orphan):
+def facts(orphan, bare):
     mask = os.umask(0)
     os.umask(mask)
     return {
         "pid": os.getpid(),
         "orphan": orphan,
+        "bare": bare,
         "cwd": os.getcwd(),
         "umask": mask,
         "variable": os.environb.get(b"ECHO_VARIABLE", b"").hex(),
@@ -64,7 +70,9 @@ def facts(orphan):
 
 
 def main():
-    orphan = leave_tree() if "--tree" in sys.argv else None
+    orphan, bare = None, None
+    if "--tree" in sys.argv:
+        orphan, bare = leave_tree(os.environ), leave_tree({})
     if "--stderr" in sys.argv:
         print("the server speaks", file=sys.stderr, flush=True)
     while (message := read()) is not None:
@@ -76,7 +84,7 @@ def main():
         result = {
             "initialize": lambda: {"capabilities": {}},
             "test/echo": lambda: message.get("params"),
-            "test/facts": lambda: facts(orphan),
+            "test/facts": lambda: facts(orphan, bare),
             "test/exit": lambda: os._exit(3),
         }.get(method, lambda: None)()
         write({"jsonrpc": "2.0", "id": message["id"], "result": result})

@@ -17,7 +17,10 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 /// How long anything may take before the test gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long a test rests between two looks at what other processes do.
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The oracle's variable; outside lspool's own names, so that nothing removes it.
 const ORACLE: &str = "PROXY_TEST_TREE";
@@ -179,15 +182,31 @@ impl Place {
     /// Waits until no process of this test is alive; names those that are after that time.
     pub(crate) fn wait_until_empty(&self, patience: Duration) -> Result<(), Vec<(i32, String)>> {
         let deadline = Instant::now() + patience;
+        self.wait_until_empty_while(|| Instant::now() < deadline)
+    }
+
+    /// The same for so many looks, each at least [`LOOK_PAUSE`] after the one before.
+    pub(crate) fn look_until_empty(&self, looks: u32) -> Result<(), Vec<(i32, String)>> {
+        let mut left = looks;
+        self.wait_until_empty_while(|| {
+            left -= 1;
+            left > 0
+        })
+    }
+
+    fn wait_until_empty_while(
+        &self,
+        mut is_patient: impl FnMut() -> bool,
+    ) -> Result<(), Vec<(i32, String)>> {
         loop {
             let left = self.processes();
             if left.is_empty() {
                 return Ok(());
             }
-            if Instant::now() > deadline {
+            if !is_patient() {
                 return Err(left);
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(LOOK_PAUSE);
         }
     }
 }
@@ -196,7 +215,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let _ = self.lspool(&["stop", "--force"]).output();
-        let left = self.wait_until_empty(Duration::from_secs(5)).err();
+        let left = self.wait_until_empty(PATIENCE).err();
         let socket_left = self.socket().symlink_metadata().is_ok();
         for (pid, _) in left.iter().flatten() {
             let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
@@ -210,10 +229,43 @@ impl Drop for Place {
 
 /// Whether a process is alive, not a zombie.
 pub(crate) fn is_alive(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat"))
-        .ok()
-        .and_then(|line| Some(line.rsplit_once(") ")?.1.starts_with(['Z', 'X'])))
-        .is_some_and(|ended| !ended)
+    start_time(pid).is_some()
+}
+
+/// When a process that is alive started, as the process table has it.
+fn start_time(pid: i32) -> Option<String> {
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = line.rsplit_once(") ")?;
+    // The start time is field 22 of the line, and the state, with which these begin, is field 3.
+    let started = fields.split(' ').nth(19)?;
+    (!fields.starts_with(['Z', 'X'])).then(|| started.to_owned())
+}
+
+/// A process that the leak oracle does not see, since it was started without an environment. It ends with this value.
+pub(crate) struct Stranger {
+    pid: i32,
+    started: Option<String>,
+}
+
+impl Stranger {
+    /// The process that has this id now.
+    pub(crate) fn of(pid: i32) -> Self {
+        let started = start_time(pid);
+        Self { pid, started }
+    }
+
+    /// Whether it is alive, and no other process of its id.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.started.is_some() && start_time(self.pid) == self.started
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        if self.is_alive() {
+            let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
+        }
+    }
 }
 
 /// Waits for something that another process does; fails the test when it does not.
@@ -221,7 +273,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < deadline, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(LOOK_PAUSE);
     }
 }
 
