@@ -304,4 +304,16 @@ mod tests {
         );
         assert!(text(Some(BINARY)).contains("looks binary"));
     }
+
+    #[test]
+    fn the_error_of_the_system_is_kept_as_the_cause() {
+        for errno in [Errno::EACCES, Errno::ENOSPC] {
+            let error =
+                FsError::from_io(Path::new("/x"), io::Error::from_raw_os_error(errno as i32));
+
+            let cause = std::error::Error::source(&error).unwrap();
+            let cause: &io::Error = cause.downcast_ref().unwrap();
+            assert_eq!(cause.raw_os_error(), Some(errno as i32));
+        }
+    }
 }

@@ -229,3 +229,65 @@ impl TextStream for LocalTextStream {
         self.had_bom
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::io::Write;
+
+    use super::*;
+
+    /// A file with a content, open for reading.
+    fn opened(content: &[u8]) -> (tempfile::TempDir, PathBuf, OpenFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = fs::canonicalize(folder.path()).unwrap().join("file");
+        fs::write(&path, content).unwrap();
+        let open = open(&path, &path).unwrap();
+        (folder, path, open)
+    }
+
+    #[test]
+    fn a_file_that_grows_after_it_was_opened_is_too_large_and_read_no_further() {
+        // given a file at the limit, which gets much longer
+        let (_folder, path, open) = opened(b"12345");
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(&[b'x'; 1000]).unwrap();
+
+        // when it is read, then one byte too many tells
+        let refused = read_capped(open, &path, 5).unwrap_err();
+        let is_told = matches!(
+            refused,
+            FsError::TooLarge {
+                limit: 5,
+                at_least: 6,
+                ..
+            }
+        );
+        assert!(is_told, "{refused:?}");
+    }
+
+    #[test]
+    fn a_part_of_a_file_that_shrinks_ends_where_the_file_does() {
+        let (_folder, path, open) = opened(&vec![b'x'; 200_000]);
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(150_000).unwrap();
+
+        assert_eq!(
+            read_at(&open.file, 100_000, u64::MAX).unwrap().len(),
+            50_000
+        );
+        assert!(read_at(&open.file, 180_000, u64::MAX).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_version_of_a_text_is_that_of_the_file_that_was_opened() {
+        let (_folder, path, open) = opened(b"old");
+        let other = path.with_extension("other");
+        fs::write(&other, "new").unwrap();
+        fs::rename(&other, &path).unwrap();
+
+        let now = stat(&path, &path).unwrap().unwrap();
+        assert_ne!(now.version, open.version);
+        assert_eq!(read_all(&open.file, open.size, &path).unwrap(), b"old");
+    }
+}

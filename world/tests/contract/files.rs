@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use lspool_world::FileKind;
 use lspool_world::fs::{EditOptions, EditRequest, WriteOptions};
+use lspool_world::{FileKind, Metadata};
 
 use crate::fixture::Fixture;
 
@@ -388,7 +388,30 @@ pub(crate) async fn a_link_put_in_after_resolving_is_refused(fixture: &impl Fixt
     assert_eq!(fs.read_text(&again).await.unwrap().text, "outside");
 }
 
+pub(crate) async fn a_relative_path_starts_at_the_cwd_and_an_absolute_one_does_not(
+    fixture: &impl Fixture,
+) {
+    let fs = fixture.world().fs();
+    let inner = fixture.put("one/file", b"inner");
+    let outer = fixture.put("file", b"outer");
+    let cwd = fixture.folder("one");
+
+    let relative = fs.resolve(Path::new("file"), &cwd).await.unwrap();
+    let absolute = fs.resolve(&outer, &cwd).await.unwrap();
+
+    assert_eq!(fs.process_path(&relative), inner);
+    assert_eq!(fs.process_path(&absolute), outer);
+    let size = |metadata: Option<Metadata>| metadata.unwrap().size;
+    fixture.put("one/short", b"1");
+    assert_eq!(
+        size(fs.lstat(Path::new("short"), &cwd).await.unwrap()),
+        Some(1)
+    );
+    assert_eq!(size(fs.lstat(&outer, &cwd).await.unwrap()), Some(5));
+}
+
 each_provider!([
+    a_relative_path_starts_at_the_cwd_and_an_absolute_one_does_not,
     what_is_neither_file_nor_folder_is_something_else,
     a_link_put_in_after_resolving_is_refused,
     a_key_is_the_same_before_and_after_creation,
