@@ -85,6 +85,9 @@ pub trait TextStream: Send {
 ///
 /// All paths are absolute paths of that world, or relative ones with an absolute `cwd`. Dropping a future abandons the
 /// wait, not a system call that has begun. Every error is one of the codes of [`FsError`].
+///
+/// Where the facts say that operations are relative to a handle, a link that was put into the path of a target after it
+/// was resolved is not followed: every operation refuses it with `FS_IO_ERROR`, and resolving again leads on.
 #[async_trait]
 pub trait FileSystem: Send + Sync + Debug {
     /// The world whose files these are.

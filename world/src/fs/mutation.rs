@@ -26,8 +26,9 @@ pub struct EditIntent {
 pub struct WriteOptions {
     /// The condition under which it may be; `None` writes in any case.
     pub intent: Option<WriteIntent>,
-    /// Whether the folder is synced after the file was put in its place, so that the change also outlives a loss of
-    /// power. The content is synced in any case.
+    /// Whether the folder, and those above it that were made, are synced after the file was put in its place, so that
+    /// the change also outlives a loss of power. The content is synced in any case. Where that fails, the error is given
+    /// though the file is in its place: what is there then has to be looked at.
     pub durable: bool,
     /// Whether the texts before and after are given back.
     pub diff_basis: bool,
