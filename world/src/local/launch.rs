@@ -1,8 +1,9 @@
 //! What is common to every start: the checks of a spec before anything is made for it, and the command that it becomes.
-//! Owns what a child begins with: exactly the given environment, the given file mode mask, an empty signal mask, and the
-//! default SIGPIPE (which the standard library sets).
+//! Owns what a child begins with: exactly the given environment, the given file mode mask, no descriptor but its streams,
+//! an empty signal mask, and the default SIGPIPE (which the standard library sets).
 
 mod child;
+mod descriptors;
 
 use std::ffi::OsStr;
 use std::io;
@@ -16,6 +17,7 @@ use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::child::ChildCommand;
+pub(super) use self::descriptors::keep_from_children;
 use super::executable;
 use crate::environment::{is_name, is_value};
 use crate::sandbox::SandboxError;

@@ -37,6 +37,7 @@ pub struct LocalSubprocess {
 impl LocalSubprocess {
     /// The processes of this machine. Dropping it ends nothing: each handle owns its tree.
     pub fn new(options: LocalOptions) -> Self {
+        launch::keep_from_children();
         Self {
             world_id: WorldId::local(),
             options: Arc::new(options),

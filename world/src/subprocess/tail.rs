@@ -222,6 +222,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// A stream in pieces: text, and bytes that are or are not parts of characters.
+    fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let byte = prop_oneof![
+            any::<u8>(),
+            proptest::sample::select(
+                b"a\x80\xbf\xc3\xe2\x82\xac\xed\xa0\xf0\x9f\x92\xf4\x90".to_vec()
+            ),
+        ];
+        let piece = prop_oneof![
+            proptest::collection::vec(byte, 0..6),
+            ".{0,3}".prop_map(String::into_bytes),
+        ];
+        proptest::collection::vec(piece, 0..40)
+    }
+
     #[test]
     fn a_burst_after_a_read_gives_the_tail_and_says_so() {
         let mut buffer = TailBuffer::new(10);
@@ -297,6 +312,49 @@ mod tests {
                 offset = page.next_offset;
             }
             prop_assert_eq!(read, text);
+        }
+
+        #[test]
+        fn pages_of_a_growing_stream_decode_as_the_whole_does(stream in pieces(), reads in proptest::collection::vec(any::<bool>(), 0..40)) {
+            let mut buffer = TailBuffer::new(10_000);
+            let (mut offset, mut text) = (0, String::new());
+            let mut read = |buffer: &TailBuffer| {
+                let page = buffer.read_from(offset);
+                assert_eq!((page.from, page.lossy), (offset, false));
+                text.push_str(&page.text());
+                offset = page.next_offset;
+            };
+            for (number, piece) in stream.iter().enumerate() {
+                buffer.push(piece);
+                if reads.get(number).copied().unwrap_or(true) {
+                    read(&buffer);
+                }
+            }
+            buffer.seal();
+            read(&buffer);
+            prop_assert_eq!(offset, buffer.total_bytes());
+            let whole = stream.concat();
+            prop_assert_eq!(text, String::from_utf8_lossy(&whole));
+        }
+
+        #[test]
+        fn pages_of_a_tail_are_parts_of_the_stream_and_say_what_was_let_go(stream in pieces(), capacity in 0usize..30, offset in 0u64..200) {
+            let mut buffer = TailBuffer::new(capacity);
+            let mut whole = Vec::new();
+            for piece in &stream {
+                buffer.push(piece);
+                whole.extend_from_slice(piece);
+                let (total, page) = (whole.len() as u64, buffer.read_from(offset));
+                let start = total.saturating_sub(capacity as u64);
+                if offset >= total {
+                    prop_assert_eq!((page.from, page.next_offset, page.bytes.len(), page.lossy), (offset, offset, 0, false));
+                    continue;
+                }
+                prop_assert_eq!(page.lossy, offset < start);
+                prop_assert!(page.from >= offset.max(start) && page.from <= offset.max(start) + 3);
+                prop_assert_eq!(&page.bytes[..], &whole[page.from as usize..page.next_offset as usize]);
+                prop_assert!(total - page.next_offset <= 3, "more is held back than a character");
+            }
         }
 
         #[test]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lspool_world::{OutputMode, OutputStream, ProcessHandle, Spill, StdinMode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::fixture::{Fixture, SHORT};
+use crate::fixture::{Fixture, LONG, SHORT};
 
 fn collect(tail_bytes: usize) -> OutputMode {
     OutputMode::Collect {
@@ -232,6 +232,293 @@ pub(crate) async fn a_stream_held_open_by_a_descendant_does_not_delay_the_end(
     process.terminate().await.unwrap();
 }
 
+/// Bytes that follow no rule that a stream could know: xorshift64.
+fn random_bytes(count: usize) -> Bytes {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let words = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.flatten().take(count).collect()
+}
+
+pub(crate) async fn a_megabyte_of_random_bytes_passes_each_stream(fixture: &impl Fixture) {
+    let sent = random_bytes(1 << 20);
+
+    // given and collected
+    let mut spec = fixture.script("tee /dev/stderr");
+    spec.stdin = StdinMode::Data(sent.clone());
+    (spec.stdout, spec.stderr) = (collect(1 << 20), collect(1 << 20));
+    let process = fixture.start(spec).await;
+    assert_eq!(process.done().await.exit_code(), Some(0));
+    for which in [OutputStream::Stdout, OutputStream::Stderr] {
+        let tail = process.tail(which).unwrap();
+        assert!(tail.bytes == sent && !tail.truncated, "{which:?}");
+    }
+
+    // piped
+    let mut spec = fixture.script("tee /dev/stderr");
+    (spec.stdin, spec.stdout, spec.stderr) = (StdinMode::Pipe, OutputMode::Pipe, OutputMode::Pipe);
+    let process = fixture.start(spec).await;
+    let mut stdin = process.take_stdin().unwrap();
+    let mut stdout = process.take_stdout().unwrap();
+    let mut stderr = process.take_stderr().unwrap();
+    let (mut out, mut error) = (Vec::new(), Vec::new());
+    let write = async {
+        stdin.write_all(&sent).await.unwrap();
+        drop(stdin);
+    };
+    let ((), read, read_error) = tokio::join!(
+        write,
+        stdout.read_to_end(&mut out),
+        stderr.read_to_end(&mut error)
+    );
+    assert_eq!((read.unwrap(), read_error.unwrap()), (1 << 20, 1 << 20));
+    assert!(out == sent && error == sent);
+    assert_eq!(process.done().await.exit_code(), Some(0));
+}
+
+pub(crate) async fn given_input_is_written_as_fast_as_it_is_read(fixture: &impl Fixture) {
+    let mut spec = fixture.script("wc -c");
+    spec.stdin = StdinMode::Data(Bytes::from(vec![b'x'; 64 << 20]));
+
+    let counted = fixture.output(spec).await;
+
+    assert_eq!(counted.trim_ascii(), b"67108864");
+}
+
+/// Runs a script that prints at once and ends, with a collected output and with a piped one.
+async fn fast_exit(fixture: &impl Fixture, number: usize, reads_first: bool) {
+    let script = format!("printf 'line {number}'; printf 'error {number}' >&2");
+    let expected = (format!("line {number}"), format!("error {number}"));
+
+    let process = fixture.start(fixture.script(&script)).await;
+    if !reads_first {
+        assert_eq!(process.done().await.exit_code(), Some(0));
+    }
+    // A reader that comes first reads until it has all, which the end must not cut off.
+    let mut output = (String::new(), String::new());
+    let mut offset = 0;
+    while reads_first && output.0.len() < expected.0.len() {
+        let page = process.read_from(OutputStream::Stdout, offset).unwrap();
+        output.0.push_str(&page.text());
+        offset = page.next_offset;
+        tokio::task::yield_now().await;
+    }
+    process.done().await;
+    output.0 = collected(&*process);
+    output.1 = process.tail(OutputStream::Stderr).unwrap().text();
+    assert_eq!(output, expected);
+
+    let mut spec = fixture.script(&script);
+    (spec.stdout, spec.stderr) = (OutputMode::Pipe, OutputMode::Pipe);
+    let process = fixture.start(spec).await;
+    if !reads_first {
+        assert_eq!(process.done().await.exit_code(), Some(0));
+        process.wait_for_exit().await.unwrap();
+    }
+    let mut output = (String::new(), String::new());
+    let (mut stdout, mut stderr) = (
+        process.take_stdout().unwrap(),
+        process.take_stderr().unwrap(),
+    );
+    stdout.read_to_string(&mut output.0).await.unwrap();
+    stderr.read_to_string(&mut output.1).await.unwrap();
+    assert_eq!(output, expected);
+    assert_eq!(process.done().await.exit_code(), Some(0));
+}
+
+pub(crate) async fn two_hundred_fast_exits_lose_no_byte_reading_first(fixture: &impl Fixture) {
+    for number in 0..200 {
+        fast_exit(fixture, number, true).await;
+    }
+}
+
+pub(crate) async fn two_hundred_fast_exits_lose_no_byte_waiting_first(fixture: &impl Fixture) {
+    for number in 0..200 {
+        fast_exit(fixture, number, false).await;
+    }
+}
+
+pub(crate) async fn a_flooding_descendant_does_not_delay_the_end(fixture: &impl Fixture) {
+    // given a process that leaves a descendant which never ceases to write
+    for stream in ["", " >&2"] {
+        let mut spec = fixture.script(&format!("(exec yes{stream}) & echo out{stream}; exit 6"));
+        spec.grace = SHORT;
+        spec.stdout = OutputMode::Collect {
+            tail_bytes: 100,
+            spill: Some(Spill {
+                max_bytes: 64 << 20,
+            }),
+        };
+        spec.stderr = collect(100);
+        let process = fixture.start(spec).await;
+
+        assert_eq!(process.done().await.exit_code(), Some(6));
+
+        process.terminate().await.unwrap();
+    }
+}
+
+pub(crate) async fn what_a_descendant_prints_within_the_grace_is_collected(fixture: &impl Fixture) {
+    // given a process that ends and leaves a descendant which prints once it is told to
+    let mut spec = fixture.script("exec 3<&0; (read line <&3; echo \"late $line\") & echo early");
+    (spec.stdin, spec.grace) = (StdinMode::Pipe, LONG);
+    let process = fixture.start(spec).await;
+    let mut stdin = process.take_stdin().unwrap();
+    let pid = process.pid().unwrap();
+    while fixture.runs(pid) {
+        tokio::task::yield_now().await;
+    }
+
+    // when it prints before the grace is over
+    stdin.write_all(b"word\n").await.unwrap();
+
+    // then the end comes with the stream's, and with all of it
+    assert_eq!(process.done().await.exit_code(), Some(0));
+    assert_eq!(collected(&*process), "early\nlate word\n");
+}
+
+pub(crate) async fn each_mode_gives_its_own_ends_and_no_other(fixture: &impl Fixture) {
+    let modes = [
+        OutputMode::Ignore,
+        OutputMode::Inherit,
+        OutputMode::Pipe,
+        collect(10),
+    ];
+    for stdout in &modes {
+        for stderr in &modes {
+            // Nothing is printed: it would be inherited by the test.
+            let mut spec = fixture.script("exit 0");
+            (spec.stdout, spec.stderr) = (stdout.clone(), stderr.clone());
+            spec.stdin = StdinMode::Data(Bytes::from_static(b"input"));
+            let process = fixture.start(spec).await;
+            process.done().await;
+
+            assert!(process.take_stdin().is_none());
+            let is_pipe = |mode| matches!(mode, &OutputMode::Pipe);
+            assert_eq!(process.take_stdout().is_some(), is_pipe(stdout));
+            assert_eq!(process.take_stderr().is_some(), is_pipe(stderr));
+            for (which, mode) in [
+                (OutputStream::Stdout, stdout),
+                (OutputStream::Stderr, stderr),
+            ] {
+                let is_collected = matches!(mode, OutputMode::Collect { .. });
+                assert_eq!(process.tail(which).is_some(), is_collected);
+                assert_eq!(process.read_from(which, 0).is_some(), is_collected);
+            }
+        }
+    }
+}
+
+pub(crate) async fn an_input_is_a_device_or_a_pipe(fixture: &impl Fixture) {
+    let script =
+        "if [ -c /dev/stdin ]; then echo device; elif [ -p /dev/stdin ]; then echo pipe; fi";
+    for (stdin, expected) in [
+        (StdinMode::Ignore, "device\n"),
+        (StdinMode::Data(Bytes::from_static(b"input")), "pipe\n"),
+        (StdinMode::Pipe, "pipe\n"),
+    ] {
+        let mut spec = fixture.script(script);
+        spec.stdin = stdin;
+        assert_eq!(fixture.output(spec).await, expected);
+    }
+}
+
+pub(crate) async fn the_tail_of_a_long_output_has_its_end_and_the_file_its_beginning(
+    fixture: &impl Fixture,
+) {
+    if !fixture.world().subprocess().facts().spill {
+        return;
+    }
+    let mut spec = fixture.script("i=0; while [ $i -lt 200 ]; do echo line $i; i=$((i + 1)); done");
+    spec.stdout = OutputMode::Collect {
+        tail_bytes: 500,
+        spill: Some(Spill { max_bytes: 2000 }),
+    };
+    let process = fixture.start(spec).await;
+    process.done().await;
+
+    let tail = process.tail(OutputStream::Stdout).unwrap();
+    let target = fixture.target(tail.spill_path.clone().unwrap()).await;
+    let spilled = fixture.world().fs().read_text(&target).await.unwrap().text;
+    let lines: Vec<String> = (0..200).map(|number| format!("line {number}\n")).collect();
+    let whole = lines.concat();
+    assert_eq!(spilled, whole);
+    assert_eq!((tail.bytes.len(), tail.truncated), (500, true));
+    assert!(whole.ends_with(&tail.text()));
+
+    // and a page that begins too early says where the whole is
+    let page = process.read_from(OutputStream::Stdout, 0).unwrap();
+    assert_eq!((page.lossy, page.spill_path), (true, tail.spill_path));
+}
+
+pub(crate) async fn output_up_to_the_tail_is_not_spilled(fixture: &impl Fixture) {
+    let mut spec = fixture.script("printf 01234; printf 56789");
+    spec.stdout = OutputMode::Collect {
+        tail_bytes: 10,
+        spill: Some(Spill { max_bytes: 100 }),
+    };
+    let process = fixture.start(spec).await;
+    process.done().await;
+
+    let tail = process.tail(OutputStream::Stdout).unwrap();
+
+    assert_eq!(
+        (tail.text().as_str(), tail.truncated, tail.spill_path),
+        ("0123456789", false, None)
+    );
+}
+
+pub(crate) async fn a_spill_goes_with_a_handle_that_is_dropped_while_it_is_written(
+    fixture: &impl Fixture,
+) {
+    if !fixture.world().subprocess().facts().spill {
+        return;
+    }
+    // given a process that spills, ignores SIGTERM and never ceases to write
+    let mut spec = fixture.script("trap '' TERM; while :; do echo output; done");
+    spec.grace = SHORT;
+    spec.stdout = OutputMode::Collect {
+        tail_bytes: 10,
+        spill: Some(Spill {
+            max_bytes: u64::MAX,
+        }),
+    };
+    let process = fixture.start(spec).await;
+    let path = loop {
+        match process.tail(OutputStream::Stdout).unwrap().spill_path {
+            Some(path) => break path,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    let target = fixture.target(path).await;
+
+    // when the handle is dropped, then the file goes with it
+    drop(process);
+    fixture.world().subprocess().shutdown().await.unwrap();
+    assert_eq!(fixture.world().fs().stat(&target).await.unwrap(), None);
+}
+
+pub(crate) async fn pages_stay_after_the_end(fixture: &impl Fixture) {
+    let process = fixture.start(fixture.script("printf 'a\\342\\202'")).await;
+    process.done().await;
+    process.wait_for_exit().await.unwrap();
+
+    // Reading takes nothing away, and what was never completed is given at the end.
+    for _ in 0..2 {
+        let page = process.read_from(OutputStream::Stdout, 0).unwrap();
+        assert_eq!((page.text().as_str(), page.next_offset), ("a\u{fffd}", 3));
+        let rest = process.read_from(OutputStream::Stdout, 3).unwrap();
+        assert_eq!(
+            (rest.text().as_str(), rest.next_offset, rest.lossy),
+            ("", 3, false)
+        );
+    }
+}
+
 each_provider!([
     piped_streams_carry_bytes_both_ways,
     given_input_is_written_and_closed,
@@ -244,4 +531,16 @@ each_provider!([
     a_spill_holds_the_whole_stream_and_goes_with_its_handle,
     a_spill_over_its_limit_is_discarded,
     a_stream_held_open_by_a_descendant_does_not_delay_the_end,
+    a_flooding_descendant_does_not_delay_the_end,
+    what_a_descendant_prints_within_the_grace_is_collected,
+    a_megabyte_of_random_bytes_passes_each_stream,
+    given_input_is_written_as_fast_as_it_is_read,
+    two_hundred_fast_exits_lose_no_byte_reading_first,
+    two_hundred_fast_exits_lose_no_byte_waiting_first,
+    each_mode_gives_its_own_ends_and_no_other,
+    an_input_is_a_device_or_a_pipe,
+    the_tail_of_a_long_output_has_its_end_and_the_file_its_beginning,
+    output_up_to_the_tail_is_not_spilled,
+    a_spill_goes_with_a_handle_that_is_dropped_while_it_is_written,
+    pages_stay_after_the_end,
 ]);

@@ -1,8 +1,7 @@
 //! What will hold a tree together, made before its start and given to its owner afterwards.
 
-use std::process::Command;
-
-use super::super::{LocalOptions, launch};
+use super::super::LocalOptions;
+use super::super::launch::{self, ChildCommand};
 use super::group::TreeGroup;
 use crate::LaunchSpec;
 
@@ -19,7 +18,7 @@ impl Bonds {
     /// Makes the bonds and has the command take them on. Called for every start, after everything else that the command
     /// is told to do in the child. Blocks.
     pub(in crate::local) fn prepare(
-        command: &mut Command,
+        command: &mut ChildCommand,
         launch: &LaunchSpec,
         options: &LocalOptions,
     ) -> Self {

@@ -3,12 +3,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::super::control_groups::{self, ControlGroups, GroupFolder};
+use super::super::launch::ChildCommand;
 use super::table::ProcessEntry;
 
 /// How long the removal of a folder may take.
@@ -24,7 +23,7 @@ pub(super) struct TreeGroup {
 impl TreeGroup {
     /// Makes a group that the command joins in the child, before the program runs. Without one the start goes on; the
     /// log says why. Blocks.
-    pub(super) fn make(groups: &ControlGroups, command: &mut Command) -> Option<Self> {
+    pub(super) fn make(groups: &ControlGroups, command: &mut ChildCommand) -> Option<Self> {
         let made = groups.make_tree().map(|folder| Self {
             folder,
             is_removed: AtomicBool::new(false),
@@ -106,7 +105,7 @@ impl Drop for TreeGroup {
     unsafe_code,
     reason = "what runs between fork and exec is bound by more than types"
 )]
-fn join_before_exec(command: &mut Command, procs: File) {
+fn join_before_exec(command: &mut ChildCommand, procs: File) {
     let join = move || {
         // 0 stands for the process that writes.
         let _ = rustix::io::write(&procs, b"0");
