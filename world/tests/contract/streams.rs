@@ -93,6 +93,25 @@ pub(crate) async fn collected_streams_are_apart(fixture: &impl Fixture) {
     process.terminate().await.unwrap();
 }
 
+pub(crate) async fn each_stream_has_a_tail_of_its_own(fixture: &impl Fixture) {
+    let mut spec = fixture.script("printf %0500d 1; printf %0500d 2 >&2");
+    (spec.stdout, spec.stderr) = (collect(500), collect(100));
+    let process = fixture.start(spec).await;
+    assert_eq!(process.done().await.exit_code(), Some(0));
+
+    let stdout = process.tail(OutputStream::Stdout).unwrap();
+    let stderr = process.tail(OutputStream::Stderr).unwrap();
+
+    assert_eq!(
+        (stdout.text(), stdout.truncated),
+        (format!("{:0500}", 1), false)
+    );
+    assert_eq!(
+        (stderr.text(), stderr.truncated),
+        (format!("{:0100}", 2), true)
+    );
+}
+
 pub(crate) async fn a_tail_is_byte_exact(fixture: &impl Fixture) {
     for (limit, expected, truncated) in [
         (10, "0123456789", false),
@@ -525,6 +544,7 @@ each_provider!([
     ignored_input_is_empty,
     input_that_nobody_reads_is_no_error,
     collected_streams_are_apart,
+    each_stream_has_a_tail_of_its_own,
     a_tail_is_byte_exact,
     pages_never_split_a_character,
     a_flood_without_line_ends_never_blocks,
