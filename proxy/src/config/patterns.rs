@@ -6,7 +6,8 @@ use toml::de::DeValue;
 /// The patterns of a value: a list of names, in which `*` stands for any text. What is wrong with it otherwise, for
 /// people.
 pub(super) fn read(value: &DeValue<'_>) -> Result<Vec<String>, String> {
-    let wrong = || "it is a list of names of variables, in which `*` stands for any text".to_owned();
+    let wrong =
+        || "it is a list of names of variables, in which `*` stands for any text".to_owned();
     let patterns = value.as_array().ok_or_else(wrong)?;
     patterns
         .iter()
