@@ -8,6 +8,7 @@ mod decode;
 mod editing;
 mod encoding;
 mod error;
+mod glob;
 mod mutation;
 mod policy;
 mod target;
