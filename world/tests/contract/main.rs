@@ -52,4 +52,6 @@ mod streams;
 mod text;
 mod trees;
 mod uris;
+mod watch;
+mod watch_model;
 mod writes;
