@@ -20,7 +20,7 @@ const NOT_ENTERED: [&str; 3] = [".git", "node_modules", "target"];
 /// wildcard, and the case of letters matters.
 ///
 /// Folders of the names `.git`, `node_modules` and `target` are not entered, at any depth, unless a whole component of
-/// a glob is that name.
+/// a glob is that name. Folders that lspool makes for itself, whose names begin with `.lspool-`, never are.
 #[derive(Clone, Debug)]
 pub struct WatchFilter {
     texts: Vec<String>,

@@ -53,5 +53,6 @@ mod text;
 mod trees;
 mod uris;
 mod watch;
+mod watch_limits;
 mod watch_model;
 mod writes;

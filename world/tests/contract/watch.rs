@@ -1,17 +1,15 @@
 //! The change feed: what it reports, and that its barrier holds. All changes are made by other processes.
 
 use std::ffi::OsStr;
-use std::future::{Future, poll_fn};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::pin::pin;
-use std::task::Poll;
 
 use lspool_world::fs::{ChangeBatch, ChangeFeed, ChangeKind, WatchFilter};
 use lspool_world::{FsError, OutputMode, StdinMode};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use crate::fixture::{Fixture, LONG};
+use crate::poll::each_drop;
 
 /// A feed of a folder below the scratch folder.
 pub(crate) async fn feed_of(
@@ -57,19 +55,8 @@ async fn synced(fixture: &impl Fixture, feed: &mut Box<dyn ChangeFeed>) -> Vec<S
     words
 }
 
-/// Polls a future at most so many times, and drops it.
-pub(crate) async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = times;
-    poll_fn(|context| {
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
+fn words_of(fixture: &impl Fixture, batch: Option<&ChangeBatch>) -> Vec<String> {
+    batch.map_or_else(Vec::new, |batch| words(fixture, batch))
 }
 
 pub(crate) async fn each_kind_of_change_is_reported(fixture: &impl Fixture) {
@@ -347,6 +334,19 @@ pub(crate) async fn a_write_that_ended_before_sync_is_in_it_a_thousand_times(
     writer.wait_for_exit().await.unwrap();
 }
 
+pub(crate) async fn what_lspool_makes_for_itself_is_not_reported(fixture: &impl Fixture) {
+    let mut feed = feed_of(fixture, ".", &["**/*"]).await;
+
+    shell(
+        fixture,
+        "mkdir .lspool-staging-x; echo 1 > .lspool-staging-x/a; echo 1 > .lspool-staging-x/b; mv .lspool-staging-x/a a; \
+         rm -r .lspool-staging-x",
+    )
+    .await;
+
+    assert_eq!(synced(fixture, &mut feed).await, ["created a"]);
+}
+
 pub(crate) async fn feeds_do_not_disturb_each_other(fixture: &impl Fixture) {
     fixture.folder("a/b");
     let mut outer = feed_of(fixture, "a", &["**/*"]).await;
@@ -363,34 +363,50 @@ pub(crate) async fn feeds_do_not_disturb_each_other(fixture: &impl Fixture) {
     );
 }
 
-pub(crate) async fn a_call_that_is_dropped_loses_nothing(fixture: &impl Fixture) {
+pub(crate) async fn a_dropped_sync_loses_nothing(fixture: &impl Fixture) {
     let mut feed = feed_of(fixture, ".", &["**/*"]).await;
-    let (mut seen, mut expected) = (Vec::new(), Vec::new());
+    let mut round = 0;
 
-    for times in 1..=8 {
-        for (call, is_sync) in [("next", false), ("sync", true)] {
-            let file = format!("{call}-{times}/f");
-            fixture.put(&file, b"1");
-            expected.push(format!("created {file}"));
-            let batch = if is_sync {
-                polled(feed.sync(), times).await.map(Result::unwrap)
-            } else {
-                polled(feed.next(), times)
-                    .await
-                    .map(|batch| batch.unwrap().unwrap())
-            };
-            seen.extend(batch.iter().flat_map(|batch| words(fixture, batch)));
-            // Every other time the next call takes up what this one left.
-            if times % 2 == 0 {
-                seen.extend(synced(fixture, &mut feed).await);
-            }
-        }
+    each_drop(async |at| {
+        round += 1;
+        fixture.put(&format!("{round}/f"), b"1");
+        let given = at.drive(feed.sync()).await.map(Result::unwrap);
+        let mut seen = words_of(fixture, given.as_ref());
+        seen.extend(synced(fixture, &mut feed).await);
+        assert_eq!(seen, [format!("created {round}/f")]);
+        given.is_some()
+    })
+    .await;
+}
+
+pub(crate) async fn a_dropped_wait_loses_nothing(fixture: &impl Fixture) {
+    let mut feed = feed_of(fixture, ".", &["**/*"]).await;
+    let mut round = 0;
+
+    each_drop(async |at| {
+        round += 1;
+        fixture.put(&format!("{round}/f"), b"1");
+        let given = at.drive(feed.next()).await;
+        let given = given.map(|batch| batch.unwrap().unwrap());
+        let mut seen = words_of(fixture, given.as_ref());
+        seen.extend(synced(fixture, &mut feed).await);
+        assert_eq!(seen, [format!("created {round}/f")]);
+        given.is_some()
+    })
+    .await;
+}
+
+pub(crate) async fn a_dropped_start_of_a_watch_leaves_nothing(fixture: &impl Fixture) {
+    for folder in 0..100 {
+        fixture.folder(&format!("{folder}/a/b"));
     }
+    let (folder, all) = (fixture.target(".").await, WatchFilter::all());
 
-    seen.extend(synced(fixture, &mut feed).await);
-    seen.sort();
-    expected.sort();
-    assert_eq!(seen, expected);
+    each_drop(async |at| {
+        let watch = fixture.world().fs().watch(&folder, &all);
+        at.drive(watch).await.map(Result::unwrap).is_some()
+    })
+    .await;
 }
 
 pub(crate) async fn the_feed_ends_with_its_folder(fixture: &impl Fixture) {
@@ -448,8 +464,11 @@ each_provider!([
     names_are_kept_byte_for_byte,
     many_changes_at_once_are_all_reported,
     a_write_that_ended_before_sync_is_in_it_a_thousand_times,
+    what_lspool_makes_for_itself_is_not_reported,
     feeds_do_not_disturb_each_other,
-    a_call_that_is_dropped_loses_nothing,
+    a_dropped_sync_loses_nothing,
+    a_dropped_wait_loses_nothing,
+    a_dropped_start_of_a_watch_leaves_nothing,
     the_feed_ends_with_its_folder,
     sync_sees_that_a_folder_above_has_moved,
     only_a_folder_can_be_watched,

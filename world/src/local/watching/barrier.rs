@@ -13,8 +13,9 @@ use rustix::fs::{AtFlags, Mode, OFlags, open, openat, unlinkat};
 
 use super::instance::{Instance, WatchNumber};
 
-/// How the names of the private folders begin. No feed enters such a folder.
-const FOLDER_PREFIX: &str = ".lspool-watch-";
+/// How the names of folders begin that lspool makes for itself, as the barrier's and those in which a text is staged
+/// before it is put in its place. No feed enters such a folder.
+const PRIVATE_PREFIX: &str = ".lspool-";
 
 /// The private folder.
 #[derive(Debug)]
@@ -25,10 +26,10 @@ pub(super) struct Barrier {
     cookies: u64,
 }
 
-/// Whether a folder of this name is the private one of some feed.
+/// Whether a folder of this name is one that lspool made for itself.
 pub(super) fn is_private(name: &OsStr) -> bool {
     name.as_encoded_bytes()
-        .starts_with(FOLDER_PREFIX.as_bytes())
+        .starts_with(PRIVATE_PREFIX.as_bytes())
 }
 
 impl Barrier {
@@ -46,7 +47,7 @@ impl Barrier {
 
     fn raise_in(parent: &Path, instance: &Instance) -> io::Result<Self> {
         let [one, other] = [(); 2].map(|()| RandomState::new().hash_one(std::process::id()));
-        let path = parent.join(format!("{FOLDER_PREFIX}{one:016x}{other:016x}"));
+        let path = parent.join(format!("{PRIVATE_PREFIX}watch-{one:016x}{other:016x}"));
         // A name that is taken is an error, so the folder is this process's own.
         rustix::fs::mkdir(&path, Mode::RWXU)?;
         Self::watch(&path, instance).inspect_err(|_| remove(&path))

@@ -171,6 +171,8 @@ impl Watcher {
     }
 
     fn read_to_barrier(&mut self) -> Result<(), FsError> {
+        // A new barrier counts its cookies anew.
+        self.reached = None;
         let cookie = self.mark();
         let mut left = self
             .instance
