@@ -108,7 +108,8 @@ pub enum ChangeKind {
     Changed,
     /// It is gone.
     Deleted,
-    /// It has this name now and had another one, which matched too, below the same folder.
+    /// It has this name now and had another one, which matched too, below the same folder. A reader that took in an
+    /// earlier batch while this happened may have read another file under the old name, and reads this one again.
     Renamed {
         /// The absolute path before, with no link in it.
         from: PathBuf,
