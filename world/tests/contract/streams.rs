@@ -314,22 +314,19 @@ async fn fast_exit(fixture: &impl Fixture, number: usize, reads_first: bool) {
     let expected = (format!("line {number}"), format!("error {number}"));
 
     let process = fixture.start(fixture.script(&script)).await;
-    if !reads_first {
-        assert_eq!(process.done().await.exit_code(), Some(0));
+    if reads_first {
+        let (mut read, mut offset) = (String::new(), 0);
+        while read.len() < expected.0.len() {
+            let page = process.read_from(OutputStream::Stdout, offset).unwrap();
+            read.push_str(&page.text());
+            offset = page.next_offset;
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(read, expected.0);
     }
-    // A reader that comes first reads until it has all, which the end must not cut off.
-    let mut output = (String::new(), String::new());
-    let mut offset = 0;
-    while reads_first && output.0.len() < expected.0.len() {
-        let page = process.read_from(OutputStream::Stdout, offset).unwrap();
-        output.0.push_str(&page.text());
-        offset = page.next_offset;
-        tokio::task::yield_now().await;
-    }
-    process.done().await;
-    output.0 = collected(&*process);
-    output.1 = process.tail(OutputStream::Stderr).unwrap().text();
-    assert_eq!(output, expected);
+    assert_eq!(process.done().await.exit_code(), Some(0));
+    let error = process.tail(OutputStream::Stderr).unwrap().text();
+    assert_eq!((collected(&*process), error), expected);
 
     let mut spec = fixture.script(&script);
     (spec.stdout, spec.stderr) = (OutputMode::Pipe, OutputMode::Pipe);
