@@ -1,11 +1,13 @@
 //! Every asynchronous operation, dropped at every await point: what was not done leaves no trace, and what it was done to
 //! goes on as if it had not been asked.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::path::Path;
 
 use lspool_world::fs::{
-    EditOptions, EditRequest, GuardedFiles, PolicyChain, WriteOptions, writable_target,
+    ChangeBatch, EditOptions, EditRequest, GuardedFiles, PolicyChain, WatchFilter, WriteOptions,
+    writable_target,
 };
 use lspool_world::subprocess::{TerminalHandle, TerminalSignal};
 use lspool_world::{
@@ -162,6 +164,56 @@ pub(crate) async fn a_dropped_edit_leaves_the_old_text_or_the_new(fixture: &impl
         edited.is_some()
     })
     .await;
+}
+
+pub(crate) async fn a_dropped_watch_leaves_nothing(fixture: &impl Fixture) {
+    let fs = fixture.world().fs();
+    if !fs.facts().watch {
+        return;
+    }
+    fixture.folder("folder/deeper");
+    let folder = fixture.target("folder").await;
+    let filter = WatchFilter::new(["**"]).unwrap();
+
+    drop_everywhere(async || fs.watch(&folder, &filter).await).await;
+}
+
+fn tells_of(batch: &ChangeBatch, path: &Path) -> bool {
+    batch.lost || batch.changes.iter().any(|change| change.path == path)
+}
+
+pub(crate) async fn a_dropped_wait_for_changes_loses_none(fixture: &impl Fixture) {
+    let fs = fixture.world().fs();
+    if !fs.facts().watch {
+        return;
+    }
+    fixture.folder("folder");
+    let folder = fixture.target("folder").await;
+    let filter = WatchFilter::new(["**"]).unwrap();
+    let mut feed = fs.watch(&folder, &filter).await.unwrap();
+    let number = Cell::new(0);
+    for is_barrier in [false, true] {
+        each_drop(async |at| {
+            number.set(number.get() + 1);
+            let path = fixture.put(&format!("folder/{}", number.get()), b"");
+
+            let told = if is_barrier {
+                at.drive(feed.sync()).await.map(|batch| batch.unwrap())
+            } else {
+                at.drive(feed.next())
+                    .await
+                    .map(|batch| batch.unwrap().unwrap())
+            };
+
+            let rest = feed.sync().await.unwrap();
+            assert!(
+                told.as_ref().is_some_and(|batch| tells_of(batch, &path)) || tells_of(&rest, &path),
+                "{told:?}, then {rest:?}"
+            );
+            told.is_some()
+        })
+        .await;
+    }
 }
 
 pub(crate) async fn a_look_up_of_programs_can_be_dropped(fixture: &impl Fixture) {
@@ -422,6 +474,8 @@ each_provider!([
     a_stream_of_text_can_be_dropped,
     a_dropped_write_leaves_the_old_text_or_the_new,
     a_dropped_edit_leaves_the_old_text_or_the_new,
+    a_dropped_watch_leaves_nothing,
+    a_dropped_wait_for_changes_loses_none,
     a_look_up_of_programs_can_be_dropped,
     a_dropped_start_leaves_nothing,
     a_start_that_is_cancelled_at_any_step_leaves_nothing,
