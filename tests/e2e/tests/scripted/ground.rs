@@ -238,6 +238,17 @@ pub(super) fn within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> O
     }
 }
 
+/// Waits for something that must happen within so many looks, each at least [`POLL_INTERVAL`] after the one before.
+pub(super) fn within_looks<T>(looks: u32, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..looks {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    panic!("{what}: not within {looks} looks");
+}
+
 /// Whether a process is there and no zombie.
 pub(super) fn is_alive(pid: i32) -> bool {
     std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))
