@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use lspool_world::local::{InheritedOutput, LocalOptions};
+use lspool_world::local::{ControlGroups, InheritedOutput, LocalOptions};
 use lspool_world::{
     Environment, FileSystem, LaunchSpec, OutputMode, SandboxPolicy, ScrubRules, SpawnSpec,
     StdinMode, Subprocess, Target, TreeMarker, World,
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 /// How long a process may take to end when it is told to; no bench waits for it.
-const GRACE: Duration = Duration::from_secs(10);
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
 /// The one variable that processes of a bench get, the peer's too.
 pub(crate) const SEARCH_PATH: (&str, &str) = ("PATH", "/usr/local/bin:/usr/bin:/bin");
@@ -24,23 +24,38 @@ pub(crate) const SEARCH_PATH: (&str, &str) = ("PATH", "/usr/local/bin:/usr/bin:/
 /// The folder that processes of a bench start in, the peer's too.
 pub(crate) const FOLDER: &str = "/";
 
-/// A world with a scratch folder.
+/// Worlds of this machine with a scratch folder.
 pub(crate) struct Ground {
     world: World,
+    grouped: Option<Grouped>,
     scratch: TempDir,
 }
 
+/// A world that holds its trees together by control groups.
+struct Grouped {
+    world: World,
+    groups: Arc<ControlGroups>,
+}
+
 impl Ground {
-    /// The local world.
+    /// The local world, without control groups and, where this machine lets it make some, with them too.
     pub(crate) fn new() -> Result<Self> {
-        let options = LocalOptions {
-            scrub_rules: ScrubRules::builtin(),
-            inherited_output: InheritedOutput::Log,
-            control_groups: None,
+        let world = |control_groups| {
+            World::local(LocalOptions {
+                scrub_rules: ScrubRules::builtin(),
+                inherited_output: InheritedOutput::Log,
+                control_groups,
+            })
         };
+        let scratch = tempfile::tempdir().context("no scratch folder can be made")?;
+        let groups = ControlGroups::make(&format!("bench-{}", std::process::id())).map(Arc::new);
         Ok(Self {
-            world: World::local(options),
-            scratch: tempfile::tempdir().context("no scratch folder can be made")?,
+            world: world(None),
+            grouped: groups.map(|groups| Grouped {
+                world: world(Some(Arc::clone(&groups))),
+                groups,
+            }),
+            scratch,
         })
     }
 
@@ -52,6 +67,12 @@ impl Ground {
     /// The processes of the world.
     pub(crate) fn subprocess(&self) -> Arc<dyn Subprocess> {
         Arc::clone(self.world.subprocess())
+    }
+
+    /// The processes of the world with control groups, where there can be any.
+    pub(crate) fn grouped_subprocess(&self) -> Option<Arc<dyn Subprocess>> {
+        let grouped = self.grouped.as_ref()?;
+        Some(Arc::clone(grouped.world.subprocess()))
     }
 
     /// Makes files of this text in a folder below the scratch folder and gives their paths.
@@ -81,9 +102,13 @@ impl Ground {
         Ok(targets)
     }
 
-    /// Ends the world and removes the folder.
+    /// Ends the worlds and removes the folder.
     pub(crate) async fn close(self) -> Result<()> {
         self.world.subprocess().shutdown().await?;
+        if let Some(Grouped { world, groups }) = self.grouped {
+            world.subprocess().shutdown().await?;
+            tokio::task::spawn_blocking(move || groups.end(GRACE)).await??;
+        }
         self.scratch
             .close()
             .context("the scratch folder cannot be removed")

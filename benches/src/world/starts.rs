@@ -27,23 +27,40 @@ enum End {
 
 /// `/bin/true` from its start to its exit, and to the proof that its tree is gone.
 pub(super) async fn spawn_to_exit(ground: &Ground, scale: &Scale) -> Result<Comparison> {
-    let contenders = vec![
+    let mut contenders = vec![
         ours("lspool, to the exit", ground.subprocess(), End::Exit),
         ours(
             "lspool, to the proved end of the tree",
             ground.subprocess(),
             End::Proof,
         ),
-        Contender::new("tokio::process, to the exit", peer),
     ];
+    if let Some(grouped) = ground.grouped_subprocess() {
+        contenders.push(ours(
+            "lspool with a control group, to the exit",
+            Arc::clone(&grouped),
+            End::Exit,
+        ));
+        contenders.push(ours(
+            "lspool with a control group, to the end",
+            grouped,
+            End::Proof,
+        ));
+    }
+    contenders.push(Contender::new("tokio::process, to the exit", peer));
     let samples = in_turns(scale.starts, contenders).await?;
-    Ok(Comparison::new(
+    let comparison = Comparison::new(
         "spawn_to_exit",
         "start of /bin/true to its end",
         Unit::Call,
         samples,
     )
-    .target(TARGET))
+    .target(TARGET);
+    Ok(if ground.grouped_subprocess().is_some() {
+        comparison
+    } else {
+        comparison.note("no control group can be made here".to_owned())
+    })
 }
 
 fn ours(name: &str, subprocess: Arc<dyn Subprocess>, end: End) -> Contender {

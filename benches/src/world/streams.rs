@@ -12,10 +12,10 @@ use crate::Scale;
 use crate::ground::{self, Ground};
 use crate::machine;
 use crate::report::{Comparison, Unit};
-use crate::sampling::{Contender, Samples, in_turns};
+use crate::sampling::{Contender, in_turns};
 
 /// The buffer of every reader, lspool's own too.
-const BUFFER_BYTES: usize = 64 * 1024;
+pub(super) const BUFFER_BYTES: usize = 64 * 1024;
 
 /// How much of a collected stream is kept.
 const TAIL_BYTES: usize = 1024 * 1024;
@@ -23,7 +23,7 @@ const TAIL_BYTES: usize = 1024 * 1024;
 /// How much longer than through the peer a transfer may take.
 const TARGET: f64 = 1.2;
 
-/// How much longer the stream is whose memory is compared with that of a short one.
+/// How many times as long as the short stream the long one is, whose peaks of memory are shown.
 const GROWTH: u64 = 16;
 
 /// The whole output of a process through a piped standard output.
@@ -43,45 +43,34 @@ pub(super) async fn pipe(ground: &Ground, scale: &Scale) -> Result<Comparison> {
     .target(TARGET))
 }
 
-/// The whole output of a process collected into a tail, beside reading it and keeping nothing.
+/// The whole output of a process collected into a tail, beside reading it and keeping nothing; with the peak memory of a
+/// short and of a long stream, which does not grow with the stream.
 pub(super) async fn tail_collection(ground: &Ground, scale: &Scale) -> Result<Comparison> {
     let bytes = scale.pipe_bytes;
+    // First the short stream: memory that is free but not given back would hide what is taken.
+    let peaks = [
+        peak_while_collecting(ground, bytes / GROWTH).await?,
+        peak_while_collecting(ground, bytes).await?,
+    ];
     let subprocess = ground.subprocess();
     let ours = Contender::new("lspool, collected into a tail of 1 MiB", move || {
         collected(Arc::clone(&subprocess), bytes)
     });
     let samples = in_turns(scale.transfers, vec![ours, peer(bytes)]).await?;
-    Ok(Comparison::new(
-        "tail_collection",
-        &format!("{bytes} bytes of output collected into a tail"),
-        Unit::Bytes(bytes),
-        samples,
-    ))
+    let what = format!("{bytes} bytes of output collected into a tail");
+    let comparison = Comparison::new("tail_collection", &what, Unit::Bytes(bytes), samples);
+    Ok(peaks.into_iter().fold(comparison, Comparison::note))
 }
 
-/// The time of a long and of a short stream by its bytes, with the peak memory of each: the peak does not grow with the
-/// stream.
-pub(super) async fn tail_memory(ground: &Ground, scale: &Scale) -> Result<Comparison> {
-    let (long, short) = (scale.pipe_bytes, scale.pipe_bytes / GROWTH);
-    let mut notes = Vec::new();
-    let mut samples: Vec<Samples> = Vec::new();
-    for (name, bytes) in [("short", short), ("long", long)] {
-        let before = machine::reset_peak_memory()?;
-        let subprocess = ground.subprocess();
-        let contender = Contender::new(name, move || collected(Arc::clone(&subprocess), bytes));
-        samples.extend(in_turns(1, vec![contender]).await?);
-        let taken = machine::peak_memory()?.saturating_sub(before);
-        notes.push(format!(
-            "peak memory for {bytes} bytes: {taken} bytes more than before"
-        ));
-    }
-    let comparison = Comparison::new(
-        "tail_memory",
-        &format!("memory while output is collected: {short} and {long} bytes"),
-        Unit::Call,
-        samples,
-    );
-    Ok(notes.into_iter().fold(comparison, Comparison::note))
+/// The peak memory while so many bytes are collected, beyond what this process held before.
+async fn peak_while_collecting(ground: &Ground, bytes: u64) -> Result<String> {
+    let before = machine::reset_peak_memory()?;
+    collected(ground.subprocess(), bytes).await?;
+    let taken = machine::peak_memory()?.saturating_sub(before);
+    Ok(format!(
+        "peak memory while {bytes} bytes are collected: {} KiB more than before",
+        taken / 1024
+    ))
 }
 
 /// A command that writes so many bytes.
@@ -154,7 +143,7 @@ fn peer(bytes: u64) -> Contender {
 }
 
 /// Reads to the end and gives the number of bytes.
-async fn drain(mut output: impl AsyncRead + Unpin) -> Result<u64> {
+pub(super) async fn drain(mut output: impl AsyncRead + Unpin) -> Result<u64> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut total = 0;
     loop {
