@@ -12,5 +12,6 @@ pub mod flake;
 pub mod paths;
 pub mod projects;
 pub mod run;
+pub mod sanitize;
 pub mod setup;
 pub mod tools;

@@ -15,6 +15,8 @@ usage: cargo xtask TASK
                     and say which failed; what follows `--` goes to cargo nextest
   bench [world | proxy] [--quick] [--json]
                     measure lspool beside its peers, with optimisations
+  sanitize [address | thread | miri]
+                    run tests under tools that see wrong uses of memory and races
 ";
 
 fn main() -> ExitCode {
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
             Err(problem) => return misused(&problem),
         },
         ["bench", ref words @ ..] => xtask::bench::run(words),
+        ["sanitize", ref words @ ..] => xtask::sanitize::run(words),
         _ => return misused("that is no task"),
     };
     match outcome {
