@@ -138,7 +138,7 @@ pub struct ChangeBatch {
     pub degraded: bool,
 }
 
-/// A feed of changes. Dropping it ends the watch.
+/// A feed of changes. Dropping it ends the watch; what the system holds for it is given back soon after.
 #[async_trait]
 pub trait ChangeFeed: Send {
     /// Waits for changes, or for a new value of `degraded`; `None` once the feed has ended, which it does when the folder

@@ -32,13 +32,20 @@ impl Drop for Abandon {
     }
 }
 
+/// The blocking half, and what tells when it has something to read. They end together.
+#[derive(Debug)]
+struct Source {
+    watcher: Watcher,
+    readiness: Arc<AsyncFd<Arc<OwnedFd>>>,
+}
+
 /// Where the blocking half is.
 #[derive(Debug)]
 enum Half {
     /// At rest.
-    Here(Box<Watcher>),
+    Here(Box<Source>),
     /// On the blocking pool, from which it comes back with what its work gave.
-    Working(JoinHandle<(Box<Watcher>, Result<bool, FsError>)>),
+    Working(JoinHandle<(Box<Source>, Result<bool, FsError>)>),
     /// Lost with the runtime.
     Gone,
 }
@@ -46,7 +53,6 @@ enum Half {
 /// A feed of this machine.
 #[derive(Debug)]
 pub(super) struct LocalFeed {
-    readiness: Arc<AsyncFd<Arc<OwnedFd>>>,
     half: Half,
     display: PathBuf,
     _abandon: Abandon,
@@ -67,21 +73,24 @@ impl LocalFeed {
         .await?;
         let readiness = readiness(watcher.instance.descriptor())
             .map_err(|error| FsError::from_io(display, error))?;
-        Ok(Self {
+        let source = Source {
+            watcher,
             readiness: Arc::new(readiness),
-            half: Half::Here(Box::new(watcher)),
+        };
+        Ok(Self {
+            half: Half::Here(Box::new(source)),
             display: display.to_path_buf(),
             _abandon: abandon,
         })
     }
 
     /// The blocking half at rest, after the work that an earlier call left under way.
-    async fn rested(&mut self) -> Result<&mut Watcher, FsError> {
+    async fn rested(&mut self) -> Result<&mut Source, FsError> {
         if matches!(self.half, Half::Working(_)) {
             self.finish().await?;
         }
         match &mut self.half {
-            Half::Here(watcher) => Ok(watcher),
+            Half::Here(source) => Ok(source),
             Half::Working(_) | Half::Gone => Err(FsError::Aborted {
                 path: self.display.clone(),
             }),
@@ -94,10 +103,10 @@ impl LocalFeed {
         work: fn(&mut Watcher) -> Result<bool, FsError>,
     ) -> Result<bool, FsError> {
         self.rested().await?;
-        if let Half::Here(mut watcher) = std::mem::replace(&mut self.half, Half::Gone) {
+        if let Half::Here(mut source) = std::mem::replace(&mut self.half, Half::Gone) {
             self.half = Half::Working(tokio::task::spawn_blocking(move || {
-                let result = work(&mut watcher);
-                (watcher, result)
+                let result = work(&mut source.watcher);
+                (source, result)
             }));
         }
         self.finish().await
@@ -110,8 +119,8 @@ impl LocalFeed {
         let ended = task.await;
         self.half = Half::Gone;
         match ended {
-            Ok((watcher, result)) => {
-                self.half = Half::Here(watcher);
+            Ok((source, result)) => {
+                self.half = Half::Here(source);
                 result
             }
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -122,18 +131,29 @@ impl LocalFeed {
     }
 }
 
+impl Drop for LocalFeed {
+    fn drop(&mut self) {
+        if let Half::Here(source) = std::mem::replace(&mut self.half, Half::Gone)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            // The kernel takes tens of milliseconds to close an instance, and the private folder is removed.
+            runtime.spawn_blocking(move || drop(source));
+        }
+    }
+}
+
 #[async_trait]
 impl ChangeFeed for LocalFeed {
     async fn next(&mut self) -> Result<Option<ChangeBatch>, FsError> {
-        let readiness = Arc::clone(&self.readiness);
         loop {
-            let watcher = self.rested().await?;
+            let Source { watcher, readiness } = self.rested().await?;
             if watcher.has_news() {
                 return Ok(Some(watcher.take()));
             }
             if watcher.is_finished() {
                 return Ok(None);
             }
+            let readiness = Arc::clone(readiness);
             let mut ready = readiness
                 .readable()
                 .await
@@ -146,12 +166,12 @@ impl ChangeFeed for LocalFeed {
     }
 
     async fn sync(&mut self) -> Result<ChangeBatch, FsError> {
-        let watcher = self.rested().await?;
+        let Source { watcher, .. } = self.rested().await?;
         if watcher.is_finished() {
             return Err(watcher.gone());
         }
         self.work(|watcher| watcher.sync().map(|()| true)).await?;
-        let watcher = self.rested().await?;
+        let Source { watcher, .. } = self.rested().await?;
         if watcher.is_finished() {
             return Err(watcher.gone());
         }
