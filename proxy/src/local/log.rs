@@ -26,6 +26,8 @@ pub(crate) fn start(folder: Option<&Path>) {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(levels)
         .with_ansi(false)
+        // On stderr, which is the person's, a line that could not be written would be told again and again.
+        .log_internal_errors(false)
         .with_writer(Mutex::new(file))
         .try_init();
 }
