@@ -95,8 +95,9 @@ fn places(name: &str) -> (Vec<PathBuf>, &str) {
 /// list of a suite.
 fn has_test(source: &str, test: &str) -> bool {
     let is_listed = source
-        .rsplit_once("each_provider!([")
-        .is_some_and(|(_, list)| list.split([',', ']']).any(|name| name.trim() == test));
+        .rsplit_once("each_provider!(")
+        .and_then(|(_, list)| list.trim_start().strip_prefix('['))
+        .is_some_and(|list| list.split([',', ']']).any(|name| name.trim() == test));
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let defined = lines
         .iter()

@@ -10,11 +10,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use lspool_world::local::{InheritedOutput, LocalOptions};
+use lspool_world::local::{ControlGroups, InheritedOutput, LocalOptions};
 use lspool_world::{
     Environment, LaunchSpec, OutputMode, OutputStream, ProcessHandle, SandboxPolicy, ScrubRules,
     SpawnSpec, StdinMode, Target, TreeMarker, World,
@@ -176,8 +177,9 @@ pub(crate) struct LocalFixture {
     before: Option<OwnProcess>,
 }
 
-impl Fixture for LocalFixture {
-    async fn open() -> Self {
+impl LocalFixture {
+    /// This machine, its trees held together by these control groups.
+    pub(crate) fn held_by(control_groups: Option<Arc<ControlGroups>>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let before = OwnProcess::of_one_test();
         let folder = tempfile::tempdir().unwrap();
@@ -191,7 +193,7 @@ impl Fixture for LocalFixture {
         let options = LocalOptions {
             scrub_rules: ScrubRules::builtin(),
             inherited_output: InheritedOutput::OwnStderr,
-            control_groups: None,
+            control_groups,
         };
         Self {
             world: World::local(options),
@@ -200,6 +202,12 @@ impl Fixture for LocalFixture {
             oracle,
             before,
         }
+    }
+}
+
+impl Fixture for LocalFixture {
+    async fn open() -> Self {
+        Self::held_by(None)
     }
 
     async fn close(self) {

@@ -9,7 +9,16 @@
 
 /// Runs the tests of a suite against every provider: each gets a fresh fixture, and closing it proves that nothing is
 /// left. A provider is one line.
+///
+/// A suite about process trees says so, and runs a second time where control groups hold the trees of this machine.
 macro_rules! each_provider {
+    ($tests:tt, of_trees) => {
+        each_provider!($tests);
+        #[cfg(test)]
+        mod on_local_in_control_groups {
+            provider_tests!(crate::grouped::GroupedFixture, $tests);
+        }
+    };
     ($tests:tt) => {
         #[cfg(test)]
         mod on_local {
@@ -40,9 +49,12 @@ mod executables;
 mod files;
 mod fixture;
 mod gates;
+mod grouped;
+mod hostile;
 mod local;
 mod local_files;
 mod names;
+mod namespaces;
 mod oracle;
 mod poll;
 mod refusals;

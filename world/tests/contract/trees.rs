@@ -308,22 +308,25 @@ pub(crate) async fn one_end_leaves_other_trees_alone(fixture: &impl Fixture) {
     other.terminate().await.unwrap();
 }
 
-each_provider!([
-    outcomes_are_told_apart,
-    the_cause_is_told_apart_from_the_outcome,
-    a_process_that_ignores_sigterm_is_killed,
-    a_stopped_process_is_ended,
-    background_members_end_with_their_leader,
-    a_session_of_its_own_does_not_escape,
-    an_orphan_in_its_own_session_does_not_escape,
-    survivors_of_the_leader_are_waited_for_and_ended,
-    survivors_that_end_by_themselves_are_noticed,
-    a_maker_of_sessions_is_outrun,
-    a_zombie_in_the_group_is_no_survivor,
-    terminations_join_and_can_be_repeated,
-    a_cancelled_spec_ends_its_tree,
-    a_dropped_handle_ends_its_tree,
-    a_dropped_spawn_leaves_nothing,
-    a_shutdown_ends_all_and_closes_the_door,
-    one_end_leaves_other_trees_alone,
-]);
+each_provider!(
+    [
+        outcomes_are_told_apart,
+        the_cause_is_told_apart_from_the_outcome,
+        a_process_that_ignores_sigterm_is_killed,
+        a_stopped_process_is_ended,
+        background_members_end_with_their_leader,
+        a_session_of_its_own_does_not_escape,
+        an_orphan_in_its_own_session_does_not_escape,
+        survivors_of_the_leader_are_waited_for_and_ended,
+        survivors_that_end_by_themselves_are_noticed,
+        a_maker_of_sessions_is_outrun,
+        a_zombie_in_the_group_is_no_survivor,
+        terminations_join_and_can_be_repeated,
+        a_cancelled_spec_ends_its_tree,
+        a_dropped_handle_ends_its_tree,
+        a_dropped_spawn_leaves_nothing,
+        a_shutdown_ends_all_and_closes_the_door,
+        one_end_leaves_other_trees_alone,
+    ],
+    of_trees
+);

@@ -237,7 +237,8 @@ impl Pause {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Read};

@@ -44,7 +44,8 @@ pub(super) fn table() -> io::Result<Arc<ProcessTable>> {
     result
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
     use std::collections::HashSet;

@@ -6,10 +6,17 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::table::ProcessIdentity;
 
+/// The kernel's form of an id that a process of a tree can have. To signal 0, 1 or a negative number as a group would
+/// reach everybody, and no child of this process has such an id.
+pub(super) fn kernel_id(pid: u32) -> Option<Pid> {
+    let id = i32::try_from(pid).ok().filter(|id| *id > 1)?;
+    Pid::from_raw(id)
+}
+
 /// Signals a whole group. The caller has not reaped the leader, which keeps the group's id from being reused. A group
 /// without a process is no failure: what is left is told by observation, not by this call.
 pub(in crate::local) fn signal_group(leader: u32, signal: Signal) {
-    if let Some(group) = Pid::from_raw(leader.cast_signed()) {
+    if let Some(group) = kernel_id(leader) {
         match kill_process_group(group, signal) {
             Ok(()) | Err(Errno::SRCH) => {}
             Err(error) => {
@@ -28,7 +35,7 @@ pub(in crate::local) fn signal_process(identity: ProcessIdentity, signal: Signal
 
     let is_same =
         || ProcessEntry::read(identity.pid).is_some_and(|entry| entry.identity == identity);
-    let Some(pid) = Pid::from_raw(identity.pid.cast_signed()) else {
+    let Some(pid) = kernel_id(identity.pid) else {
         return;
     };
     let result = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -49,3 +56,42 @@ pub(in crate::local) fn signal_process(identity: ProcessIdentity, signal: Signal
 /// Nobody outside of the group is seen here, so there is nobody to signal.
 #[cfg(not(target_os = "linux"))]
 pub(in crate::local) fn signal_process(_: ProcessIdentity, _: Signal) {}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::process::Command;
+
+    use super::super::table::ProcessEntry;
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_signalled_is_no_failure() {
+        // given an id that no process can have, one of an ended process, and one of a process that started at another time
+        let mut child = Command::new("/bin/sleep").arg("1000").spawn().unwrap();
+        let identity = ProcessEntry::read(child.id()).unwrap().identity;
+        let earlier = ProcessIdentity {
+            start: identity.start - 1,
+            ..identity
+        };
+        let nobody = ProcessIdentity { pid: 0, start: 0 };
+        let beyond = ProcessIdentity {
+            pid: u32::MAX,
+            start: 0,
+        };
+
+        for stranger in [earlier, nobody, beyond] {
+            signal_process(stranger, Signal::KILL);
+        }
+        for leader in [0, 1, u32::MAX, identity.pid] {
+            // The child leads no group.
+            signal_group(leader, Signal::KILL);
+        }
+
+        // then it still runs, and its own identity reaches it
+        assert!(child.try_wait().unwrap().is_none());
+        signal_process(identity, Signal::KILL);
+        child.wait().unwrap();
+        signal_process(identity, Signal::KILL);
+    }
+}

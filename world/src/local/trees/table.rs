@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use rustix::process::Signal;
@@ -76,8 +77,12 @@ pub struct ProcessTable {
 impl ProcessTable {
     /// Reads the table. Blocks.
     ///
-    /// Gives an error where there is no `/proc`.
+    /// Gives an error where `/proc` does not show this process's own namespace: an empty folder there is no empty table.
     pub fn read() -> io::Result<Self> {
+        if fs::read_link("/proc/self")? != Path::new(&std::process::id().to_string()) {
+            let reason = "/proc shows another namespace of process ids";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        }
         let last_before = last_pid();
         let mut entries = Vec::new();
         for entry in fs::read_dir("/proc")? {

@@ -16,7 +16,7 @@ use super::group::{Changes, TreeGroup};
 use super::observation::{Observed, Proof};
 use super::table::{self, ProcessEntry, ProcessIdentity, ProcessTable};
 use super::tree::Tree;
-use super::{looks, usage};
+use super::{looks, signals, usage};
 use crate::{TerminateError, TreeUsage};
 
 /// A sight of one tree.
@@ -253,7 +253,7 @@ impl Sight {
         let Some(root) = self.tree().as_ref().map(Tree::root) else {
             return proved_empty();
         };
-        let is_alive = rustix::process::Pid::from_raw(root.cast_signed())
+        let is_alive = signals::kernel_id(root)
             .is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok());
         let leader = ProcessEntry {
             identity: ProcessIdentity {
