@@ -57,7 +57,6 @@ impl Contained {
     }
 
     /// A sight of the tree for its handle.
-    #[allow(dead_code, reason = "terminals look at their members")]
     pub(in crate::local) fn view(&self) -> TreeView {
         self.view.clone()
     }
@@ -149,7 +148,7 @@ impl Contained {
     }
 
     /// What is left of the tree, whose child has exited.
-    pub(super) async fn remains(&self) -> Result<Remains, TerminateError> {
+    pub(in crate::local) async fn remains(&self) -> Result<Remains, TerminateError> {
         self.view.remains().await
     }
 

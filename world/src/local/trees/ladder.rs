@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::observation::Observed;
 use super::signals;
-use super::table::ProcessIdentity;
+use super::table::{self, ProcessIdentity};
 
 /// How long the effect of SIGKILL is waited for.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
@@ -20,7 +20,6 @@ pub(in crate::local) enum Order {
     Together,
     /// The root last: a session leader that stays until its descendants are gone keeps them from being lost from sight.
     /// What it starts while it ends is ended after it.
-    #[allow(dead_code, reason = "terminals end in this order")]
     MembersFirst,
 }
 
@@ -131,6 +130,10 @@ impl Signalled {
             if is_meant && (self.single.insert(identity) || repeats) {
                 for signal in signals {
                     signals::signal_process(identity, *signal);
+                }
+                // An interactive shell ignores SIGTERM and ends at a hang-up.
+                if !repeats && !as_group && table::ignores(identity.pid, step.signal) {
+                    signals::signal_process(identity, Signal::HUP);
                 }
             }
         }

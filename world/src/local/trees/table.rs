@@ -201,6 +201,22 @@ fn environment(pid: u32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok()
 }
 
+/// Whether a process ignores a signal; not known is no. Blocks.
+pub(super) fn ignores(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+    status.is_ok_and(|status| is_ignored(&status, signal))
+}
+
+/// Parses `/proc/PID/status` for the mask of ignored signals, the first of which is the lowest bit
+/// (`proc_pid_status(5)`).
+fn is_ignored(status: &str, signal: Signal) -> bool {
+    let mut lines = status.lines();
+    let mask = lines
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
+}
+
 /// The id that was handed out last in this pid namespace, to a process or to a thread; `None` where that is not told.
 ///
 /// Ids are handed out in a circle that skips those in use. So while an id is in use and is the last one, nothing was
@@ -345,6 +361,15 @@ mod tests {
 
         assert_eq!(path, std::env::var_os("PATH"));
         assert_eq!(environment_value(std::process::id(), "PAT"), None);
+    }
+
+    #[test]
+    fn an_ignored_signal_is_told_from_others() {
+        let status = "Name:\tsh\nSigBlk:\tffff\nSigIgn:\t0000000000004000\nSigCgt:\t1\n";
+        assert!(is_ignored(status, Signal::TERM));
+        assert!(!is_ignored(status, Signal::HUP));
+        assert!(!is_ignored("SigIgn:\t", Signal::TERM));
+        assert!(!is_ignored("", Signal::TERM));
     }
 
     proptest! {

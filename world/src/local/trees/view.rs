@@ -56,7 +56,6 @@ impl TreeView {
 
     /// Who runs now. Those who are seen for the first time belong to the tree from now on, also when they leave it.
     /// Nobody once the end was proved.
-    #[allow(dead_code, reason = "terminals look at their members")]
     pub(in crate::local) async fn look(&self) -> Result<Vec<ProcessIdentity>, TerminateError> {
         let observed = self.observe().await?;
         Ok(observed.identities())
