@@ -11,9 +11,10 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::processes::{SpillFolder, Start};
+use super::terminals::Opening;
 use super::trees::contained::Pause;
 use super::trees::registry::Registry;
-use super::{LocalOptions, executable, launch};
+use super::{LocalOptions, executable, launch, terminals};
 use crate::subprocess::{Containment, PidKnowledge};
 use crate::{
     EndCause, Environment, ExecutableError, ExecutableIdentity, ProcessHandle, ScrubRules,
@@ -57,8 +58,8 @@ impl Subprocess for LocalSubprocess {
     fn facts(&self) -> SubprocessFacts {
         SubprocessFacts {
             pid: PidKnowledge::AtSpawn,
-            terminals: false,
-            stdin_wait_proof: false,
+            terminals: true,
+            stdin_wait_proof: terminals::PROVES_WAITING,
             identity_fence: cfg!(target_os = "linux"),
             escaped_processes: cfg!(target_os = "linux"),
             containment: if self.options.control_groups.is_some() {
@@ -110,10 +111,20 @@ impl Subprocess for LocalSubprocess {
         start.run().await
     }
 
-    async fn spawn_terminal(&self, _: TerminalSpec) -> Result<Box<dyn TerminalHandle>, SpawnError> {
-        Err(SpawnError::Unsupported {
-            operation: "spawn_terminal",
-        })
+    async fn spawn_terminal(
+        &self,
+        spec: TerminalSpec,
+    ) -> Result<Box<dyn TerminalHandle>, SpawnError> {
+        launch::check(&spec.launch, spec.grace, &spec.cancel)?;
+        terminals::check(spec.size)?;
+        let place = self.registry.admit(spec.launch.marker.as_ref())?;
+        let opening = Opening {
+            spec,
+            place,
+            options: Arc::clone(&self.options),
+            supervisors: self.supervisors.clone(),
+        };
+        opening.run().await
     }
 
     async fn shutdown(&self) -> Result<(), TerminateError> {

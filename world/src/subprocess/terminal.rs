@@ -17,6 +17,17 @@ pub struct TerminalSize {
     pub columns: u16,
 }
 
+impl TerminalSize {
+    /// The most rows, and the most columns.
+    pub const MAX: u16 = 1_000;
+
+    /// Whether a terminal can have this size.
+    pub fn is_possible(self) -> bool {
+        let range = 1..=Self::MAX;
+        range.contains(&self.rows) && range.contains(&self.columns)
+    }
+}
+
 /// A terminal to open, complete. What the program sees as TERM is an entry of its environment like any other.
 #[derive(Clone, Debug)]
 pub struct TerminalSpec {
@@ -26,6 +37,8 @@ pub struct TerminalSpec {
     pub size: TerminalSize,
     /// How long each step of the termination waits before the next. More than zero.
     pub grace: Duration,
+    /// Whether SIGKILL is refused while the program itself is in the foreground, as for a shell at its own prompt.
+    pub protects_program: bool,
     /// Cancels the allocation; once the handle is given, the handle alone owns the lifetime.
     pub cancel: CancellationToken,
 }
@@ -37,7 +50,7 @@ pub enum TerminalSignal {
     Interrupt,
     /// SIGTERM.
     Terminate,
-    /// SIGKILL; refused where the target is the session's own shell.
+    /// SIGKILL; refused where the target is a program that the spec protects.
     Kill,
     /// SIGTSTP.
     Stop,
@@ -83,8 +96,9 @@ pub trait TerminalHandle: Send + Sync {
 
     /// Signals the foreground group and gives the group that was signalled.
     ///
-    /// Gives `SIGNAL_FORBIDDEN` for SIGKILL where the foreground is the session's own program, `TERMINAL_FAILED` where
-    /// the group is not known, and the errors of [`TerminalHandle::write`].
+    /// Gives `SIGNAL_FORBIDDEN` for SIGKILL where the foreground is the group of a protected program, `TERMINAL_FAILED`
+    /// where the group is not known or empty, and the errors of [`TerminalHandle::write`]. A live group that cannot be
+    /// signalled breaks the terminal: this and all later calls give `TERMINAL_FAILED`, and the session is ended.
     async fn signal_foreground(&self, signal: TerminalSignal) -> Result<u32, TerminalError>;
 
     /// What the session uses now; `None` where that cannot be told, and after its end.

@@ -96,6 +96,7 @@ fn terminal(spec: SpawnSpec) -> TerminalSpec {
             columns: 160,
         },
         grace: spec.grace,
+        protects_program: false,
         cancel: spec.cancel,
     }
 }

@@ -358,6 +358,7 @@ fn terminal(fixture: &impl Fixture, script: &str) -> TerminalSpec {
             columns: 160,
         },
         grace: SHORT,
+        protects_program: false,
         cancel,
     }
 }

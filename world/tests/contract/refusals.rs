@@ -4,8 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lspool_world::subprocess::TerminalSize;
-use lspool_world::{Environment, SandboxMode, SpawnSpec, TerminalSpec};
+use lspool_world::{Environment, SandboxMode, SpawnSpec};
 
 use crate::fixture::Fixture;
 
@@ -257,38 +256,6 @@ pub(crate) async fn two_live_trees_never_share_a_marker(fixture: &impl Fixture) 
     fixture.output(shared).await;
 }
 
-pub(crate) async fn a_terminal_is_not_built_yet(fixture: &impl Fixture) {
-    if fixture.world().subprocess().facts().terminals {
-        return;
-    }
-    let SpawnSpec {
-        launch,
-        grace,
-        cancel,
-        ..
-    } = fixture.script("exit 0");
-    let size = TerminalSize {
-        rows: 40,
-        columns: 160,
-    };
-    let spec = TerminalSpec {
-        launch,
-        size,
-        grace,
-        cancel,
-    };
-
-    let error = fixture
-        .world()
-        .subprocess()
-        .spawn_terminal(spec)
-        .await
-        .err()
-        .unwrap();
-
-    assert_eq!(error.code(), "WORLD_UNSUPPORTED");
-}
-
 each_provider!([
     an_impossible_spec_is_refused_before_anything_runs,
     a_missing_program_is_told_from_one_that_cannot_run,
@@ -300,5 +267,4 @@ each_provider!([
     a_confined_mode_without_a_sandbox_is_refused,
     a_cancelled_start_is_refused,
     two_live_trees_never_share_a_marker,
-    a_terminal_is_not_built_yet,
 ]);
