@@ -2,12 +2,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use nix::sys::signal::{SigHandler, Signal, signal};
 use rustix::process::{ioctl_tiocsctty, setsid};
 
+use super::super::launch::ChildCommand;
 use super::super::trees::bonds::Bonds;
 use super::super::trees::contained::Contained;
 use super::super::{LocalOptions, launch};
@@ -32,7 +32,7 @@ pub(super) fn start(
 }
 
 /// Makes the device the three streams and the controlling terminal of a command.
-fn connect(command: &mut Command, slave: &OwnedFd) -> io::Result<()> {
+fn connect(command: &mut ChildCommand, slave: &OwnedFd) -> io::Result<()> {
     command
         .stdin(Stdio::from(slave.try_clone()?))
         .stdout(Stdio::from(slave.try_clone()?))
@@ -47,7 +47,7 @@ fn connect(command: &mut Command, slave: &OwnedFd) -> io::Result<()> {
     unsafe_code,
     reason = "what runs between fork and exec is bound by more than types"
 )]
-fn lead_session(command: &mut Command, terminal: OwnedFd) {
+fn lead_session(command: &mut ChildCommand, terminal: OwnedFd) {
     let lead = move || {
         setsid()?;
         ioctl_tiocsctty(&terminal)?;
