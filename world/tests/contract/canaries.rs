@@ -152,7 +152,7 @@ pub(crate) async fn no_value_is_told_by_a_start_that_is_refused(fixture: &impl F
     tracing::trace!("the log is listened to");
     let subprocess = fixture.world().subprocess();
     let check = |expected: &str, refused: Option<SpawnError>| {
-        let error = refused.unwrap();
+        let error = refused.unwrap_or_else(|| panic!("nothing was refused with {expected}"));
         assert_eq!(error.code(), expected);
         assert_error_is_clean(&error);
     };
