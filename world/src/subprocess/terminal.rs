@@ -79,7 +79,8 @@ pub trait TerminalHandle: Send + Sync {
     fn take_output(&self) -> Option<OutputPipe>;
 
     /// Writes input; answers when the terminal has taken all of it. Calls are written whole and in the order in which
-    /// they were made. A call that is dropped may have written a part.
+    /// they were made. A call that is dropped may have written a part. A terminal that reads by lines holds only so much
+    /// of an unfinished line (4,095 bytes on Linux) and drops the rest of it, as one with a keyboard does.
     ///
     /// Gives `TERMINAL_EXITED` after the program's end, `TERMINAL_CLOSING` once the termination has begun, and
     /// `TERMINAL_FAILED`.

@@ -6,7 +6,8 @@
 //! descriptors a `select` or `poll` waits for stands in the memory of the process, those of an `epoll` in its fdinfo
 //! (`proc_pid_fdinfo(5)`).
 //!
-//! The limit: a descriptor of `/dev/tty` counts as this terminal, which it is when a process of the session opened it.
+//! A descriptor of `/dev/tty` counts as this terminal: children get none from lspool, so a process of the session opened
+//! it, and then it is the session's. The limit is one that was handed in from elsewhere through a socket.
 
 mod descriptors;
 mod system_call;
