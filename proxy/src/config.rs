@@ -51,6 +51,8 @@ pub(crate) struct Numbers {
     pub(crate) outbox_bytes: u64,
     /// Queries of one connection that wait or run.
     pub(crate) queries: u64,
+    /// How long a server that has been given more than it reads may read nothing before requests for it are refused.
+    pub(crate) stall_ms: u64,
 }
 
 /// What a configuration file can say of how process trees are held together.
@@ -85,7 +87,7 @@ enum Rule {
     Patterns(fn(ScrubRules, &str) -> ScrubRules),
 }
 
-const KEYS: [Key; 9] = [
+const KEYS: [Key; 10] = [
     Key {
         section: "idle",
         name: "daemon_ms",
@@ -119,6 +121,13 @@ const KEYS: [Key; 9] = [
         section: "limits",
         name: "queries",
         rule: Rule::Number(100_000, |numbers, value| numbers.queries = value),
+    },
+    Key {
+        section: "limits",
+        name: "stall_ms",
+        rule: Rule::Number(defaults::CORE_LIMITS.hung_ms, |numbers, value| {
+            numbers.stall_ms = value;
+        }),
     },
     Key {
         section: "containment",
@@ -157,6 +166,7 @@ impl Default for Numbers {
             body_bytes: defaults::MAX_BODY_BYTES,
             outbox_bytes: defaults::OUTBOX_BYTES,
             queries: defaults::MAX_QUERIES as u64,
+            stall_ms: defaults::CORE_LIMITS.stall_ms,
         }
     }
 }

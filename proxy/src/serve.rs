@@ -11,9 +11,7 @@ use lspool_pool::registry::{LaunchFacts, LaunchInput};
 use lspool_pool::{
     BoxFuture, ClientContext, Connection, Face, MethodCall, Methods, Notice, Pool, PoolOptions,
 };
-use lspool_world::local::{
-    ControlGroups, InheritedOutput, LocalOptions, ProcessTable, memory_bytes,
-};
+use lspool_world::local::{InheritedOutput, LocalOptions};
 use lspool_world::{Environment, TreeMarker as WorldMarker, World};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -26,6 +24,7 @@ use crate::daemon::streams::{Input, Output};
 use crate::defaults;
 use crate::guardian::marker::TreeMarker;
 use crate::hello::{Hello, HelloFace};
+use crate::local::processes::{ControlGroups, ProcessTable, memory_bytes};
 use crate::methods::{Answer, Backend, ConnectionMethods, StopRequest};
 
 /// The exit code of a connection whose input ended without `shutdown`.
@@ -339,6 +338,7 @@ fn limits(numbers: &Numbers) -> CoreLimits {
         outbox_bytes: numbers.outbox_bytes as usize,
         instance_idle_ms: numbers.idle_instance_ms,
         queries_per_client: numbers.queries as usize,
+        stall_ms: numbers.stall_ms,
         ..defaults::CORE_LIMITS
     }
 }
@@ -375,9 +375,10 @@ mod tests {
     use lspool_world::ScrubRules;
 
     #[test]
-    fn a_configured_number_of_queries_is_kept_and_announced() {
+    fn configured_numbers_are_kept_and_that_of_queries_is_announced() {
         let numbers = Numbers {
             queries: 5_000,
+            stall_ms: 7_000,
             ..Numbers::default()
         };
         let world = World::local(LocalOptions {
@@ -386,6 +387,7 @@ mod tests {
             control_groups: None,
         });
         assert_eq!(limits(&numbers).queries_per_client, 5_000);
+        assert_eq!(limits(&numbers).stall_ms, 7_000);
         assert_eq!(announcement(&world, &numbers)["limits"]["queries"], 5_000);
     }
 }

@@ -7,7 +7,6 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use lspool_world::local::ProcessEntry;
 use nix::unistd::geteuid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -23,7 +22,7 @@ use crate::defaults::{
 };
 use crate::hello::descriptors::{self, ReceivedHello};
 use crate::hello::{Hello, HelloFace, OsText, RefusalCode, Reply};
-use crate::local::processes;
+use crate::local::processes::{self, ProcessEntry};
 use crate::serve::Session;
 use lspool_pool::Notice;
 

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lspool_world::local::ControlGroups;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +18,7 @@ use crate::config::Settings;
 use crate::defaults::{FIRST_CLIENT, ORPHANED_GRACE, PARTING_TIMEOUT, SWEEP_TIMEOUT};
 use crate::guardian::marker::TreeMarker;
 use crate::guardian::{INTERNAL, groups, is_guardian_gone, sweep};
+use crate::local::processes::ControlGroups;
 use crate::serve::Serving;
 
 /// Who is attached, as `status` shows it.

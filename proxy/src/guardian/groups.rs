@@ -5,9 +5,7 @@
 //! process finds it by its guardian. A folder whose guardian is dead holds only what nobody wants any more: a guarded
 //! process that is still there is ending all of it too.
 
-use lspool_world::local::{ControlGroups, ProcessEntry, ProcessIdentity};
-
-use crate::local::processes;
+use crate::local::processes::{self, ControlGroups, ProcessEntry, ProcessIdentity};
 
 /// Makes the folder of this process, which is a guardian. `None` where control groups cannot be made.
 ///

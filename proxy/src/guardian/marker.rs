@@ -8,9 +8,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lspool_world::local::{ProcessEntry, ProcessIdentity};
-
-use crate::local::processes;
+use crate::local::processes::{self, ProcessEntry, ProcessIdentity};
 
 /// The value of the marker.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -17,7 +17,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lspool_world::local::ControlGroups;
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -30,6 +29,7 @@ use nix::unistd::{Pid, getppid};
 use self::sweep::{Sweep, Swept};
 use crate::config::Settings;
 use crate::defaults::{GUARDIAN_PAUSE, SWEEP_TIMEOUT};
+use crate::local::processes::ControlGroups;
 use crate::local::{Places, binary, log};
 use crate::standard_streams;
 

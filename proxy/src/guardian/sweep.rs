@@ -8,14 +8,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lspool_world::local::{
-    ControlGroups, ProcessEntry, ProcessIdentity, ProcessTable, environment_value,
-};
-
 use super::groups;
 use super::marker::TreeMarker;
 use crate::defaults::{SWEEP_PAUSE, TREE_MARKER};
-use crate::local::processes;
+use crate::local::processes::{
+    self, ControlGroups, ProcessEntry, ProcessIdentity, ProcessTable, environment_value,
+};
 
 /// What a sweep ended, and is to end.
 #[derive(Debug, Default)]

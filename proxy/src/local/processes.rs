@@ -1,9 +1,13 @@
-//! What lspool says and remembers of processes beside the world's process table: the names by which people know them, and
-//! the namespace in which their ids mean something.
+//! The processes of lspool's own machine, whatever the world: the table and the control groups of the local provider, the
+//! names by which people know processes, and the namespace in which their ids mean something.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+pub(crate) use lspool_world::local::{
+    ControlGroups, ProcessEntry, ProcessIdentity, ProcessTable, environment_value, memory_bytes,
+};
 
 /// The short name of a process, for people.
 #[expect(
