@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::writing::{Caller, Change, KeyLocks, caller};
+use super::writing::{Caller, Change, KeyLocks, SweptFolders, caller};
 use super::{editing, listing, reading, resolution, watching, writing};
 use crate::fs::{
     ByteRange, ChangeFeed, EditOptions, EditOutcome, EditRequest, WatchFilter, WriteOptions,
@@ -20,14 +20,17 @@ use crate::{
 pub struct LocalFileSystem {
     world_id: WorldId,
     locks: KeyLocks,
+    swept: SweptFolders,
 }
 
 impl LocalFileSystem {
-    /// The files of this machine. Its one state is the order of the changes that are under way.
+    /// The files of this machine. Its state is the order of the changes that are under way, and where nothing is left
+    /// of killed writers.
     pub fn new() -> Self {
         Self {
             world_id: WorldId::local(),
             locks: KeyLocks::default(),
+            swept: SweptFolders::default(),
         }
     }
 
@@ -195,12 +198,14 @@ impl FileSystem for LocalFileSystem {
         options: &WriteOptions,
     ) -> Result<WriteOutcome, FsError> {
         let (text, options) = (text.to_owned(), options.clone());
+        let swept = self.swept.clone();
         self.change(target, move |resolved, display, caller| {
             let change = Change {
                 resolved,
                 display,
                 caller,
                 durable: options.durable,
+                swept: &swept,
             };
             writing::write(&change, &text, &options)
         })
@@ -214,12 +219,14 @@ impl FileSystem for LocalFileSystem {
         options: &EditOptions,
     ) -> Result<EditOutcome, FsError> {
         let (edit, options) = (edit.clone(), options.clone());
+        let swept = self.swept.clone();
         self.change(target, move |resolved, display, caller| {
             let change = Change {
                 resolved,
                 display,
                 caller,
                 durable: options.durable,
+                swept: &swept,
             };
             editing::edit(&change, &edit, &options)
         })

@@ -11,6 +11,7 @@ mod locks;
 mod parents;
 mod publication;
 mod staging;
+mod sweeping;
 
 use std::path::Path;
 
@@ -28,6 +29,7 @@ use crate::{FileVersion, FsError};
 pub(super) use basis::of_text as basis_of_text;
 pub(super) use caller::{Caller, caller};
 pub(super) use locks::KeyLocks;
+pub(super) use sweeping::SweptFolders;
 
 /// How often a folder is looked for again that another change made and took away.
 const FOLDER_ATTEMPTS: usize = 16;
@@ -43,6 +45,8 @@ pub(super) struct Change<'a> {
     pub(super) caller: &'a Caller,
     /// Whether the folders are synced.
     pub(super) durable: bool,
+    /// The folders in which nothing is left of killed writers.
+    pub(super) swept: &'a SweptFolders,
 }
 
 /// Writes a whole text. Nobody else in this process changes the same key meanwhile.
@@ -89,7 +93,7 @@ impl Change<'_> {
                 Err(errno) => return Err(self.failure(errno)),
             },
         };
-        let folder = match StagingFolder::make(&place) {
+        let folder = match self.staging_folder(&place) {
             Ok(folder) => folder,
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(self.failure(errno)),
@@ -125,11 +129,18 @@ impl Change<'_> {
         content: &[u8],
         found: &Stat,
     ) -> Result<FileVersion, FsError> {
-        let folder = StagingFolder::make(place).map_err(|errno| self.failure(errno))?;
+        let folder = self
+            .staging_folder(place)
+            .map_err(|errno| self.failure(errno))?;
         let staged = Staged::write(folder, content, Some(found), self.caller, self.display)?;
         let expected = version(found);
         let made = MadeFolders::default();
         self.publish(staged, place, made, Publication::OverVersion(&expected))
+    }
+
+    fn staging_folder<'p>(&self, place: &'p Place) -> Result<StagingFolder<'p>, Errno> {
+        self.swept.sweep(place);
+        StagingFolder::make(place)
     }
 
     /// What is synced is opened before the step: a folder that cannot be read fails the change while it still can.

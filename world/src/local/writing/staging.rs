@@ -1,7 +1,7 @@
 //! The text of a change before it counts: a file in a private folder beside its place. Owns the rules that nobody else
 //! can reach it, that nothing which exists is ever taken for it, and that it is removed whatever happens.
 //!
-//! A process that is killed at this point leaves the folder behind; its name tells what it was.
+//! A process that is killed at this point leaves the folder behind; a later one removes it (see [`super::sweeping`]).
 
 use std::collections::hash_map::RandomState;
 use std::fs::File;
@@ -14,6 +14,7 @@ use rustix::fs::{self as system, AtFlags, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use super::caller::Caller;
+use super::sweeping;
 use crate::FsError;
 use crate::local::opening::{Place, failure};
 
@@ -59,16 +60,35 @@ impl<'p> StagingFolder<'p> {
             Ok(folder) => {
                 // A mask can have taken the owner's own permissions; a file system without any refuses, which is no harm.
                 let _ = system::fchmod(&folder, Mode::RWXU);
-                Ok(Self {
+                let made = Self {
                     place,
                     name,
                     folder,
-                })
+                };
+                made.claim()?;
+                Ok(made)
             }
             Err(errno) => {
                 let _ = system::unlinkat(place.folder(), &name, AtFlags::REMOVEDIR);
                 Err(errno)
             }
+        }
+    }
+
+    /// Holds the folder against sweepers.
+    ///
+    /// Gives `EXIST` where one came between the making and the lock, and took the folder for one that was left.
+    fn claim(&self) -> Result<(), Errno> {
+        // Where there are no locks there are no sweepers.
+        if sweeping::lock(self.folder()) == Err(Errno::WOULDBLOCK) {
+            return Err(Errno::EXIST);
+        }
+        let own = system::fstat(&self.folder)?;
+        let there = system::statat(self.place.folder(), &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        match there {
+            Ok(there) if (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino) => Ok(()),
+            Ok(_) | Err(Errno::NOENT) => Err(Errno::EXIST),
+            Err(errno) => Err(errno),
         }
     }
 
@@ -240,6 +260,25 @@ mod tests {
 
         assert_eq!(refused.unwrap_err(), Errno::EXIST);
         assert_eq!(fs::read(root.join("taken/content")).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn a_folder_that_a_sweeper_took_is_not_used() {
+        // given a folder that a sweeper has removed, and one that it is about to remove
+        let (_scratch, root, place) = place();
+        let removed = StagingFolder::make(&place).unwrap();
+        fs::remove_dir(only_entry(&root)).unwrap();
+        assert_eq!(removed.claim(), Err(Errno::EXIST));
+        drop(removed);
+
+        let folder = StagingFolder::make(&place).unwrap();
+        let sweeper = File::open(only_entry(&root)).unwrap();
+        let name = folder.name.clone();
+        system::flock(&folder.folder, system::FlockOperation::Unlock).unwrap();
+        sweeping::lock(sweeper.as_fd()).unwrap();
+
+        assert_eq!(folder.claim(), Err(Errno::EXIST));
+        assert!(root.join(name).exists());
     }
 
     #[test]
