@@ -182,7 +182,22 @@ pub(crate) async fn the_longest_paths_work_and_longer_ones_are_refused(fixture: 
     assert!(refused.to_string().contains("shorten it"), "{refused}");
 }
 
+pub(crate) async fn what_a_path_only_seems_to_name_is_of_no_concern(fixture: &impl Fixture) {
+    // given a file that a path reaches through a link and `..`, and a link loop where the path seems to lead by name
+    fixture.put("elsewhere/file", b"content");
+    fixture.folder("elsewhere/folder");
+    fixture.link("elsewhere/folder", "link");
+    fixture.link("file", "file");
+
+    let target = fixture.target("link/../file").await;
+
+    let fs = fixture.world().fs();
+    assert_eq!(fs.read_text(&target).await.unwrap().text, "content");
+    assert_eq!(target, fixture.target("elsewhere/file").await);
+}
+
 each_provider!([
+    what_a_path_only_seems_to_name_is_of_no_concern,
     the_longest_paths_work_and_longer_ones_are_refused,
     hostile_names_work_everywhere,
     hostile_names_are_listed_byte_for_byte,
