@@ -50,11 +50,10 @@ pub(super) fn make(resolved: &Path) -> Result<(Place, MadeFolders), Errno> {
         let Component::Normal(name) = component else {
             continue;
         };
+        // Before the folder is made: without a descriptor left it could not be taken away again.
+        let above = rustix::io::fcntl_dupfd_cloexec(&folder, 0)?;
         match system::mkdirat(&folder, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) => {
-                let above = rustix::io::fcntl_dupfd_cloexec(&folder, 0)?;
-                made.0.push((above, name.to_os_string()));
-            }
+            Ok(()) => made.0.push((above, name.to_os_string())),
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
