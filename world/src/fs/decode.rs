@@ -62,6 +62,8 @@ pub(crate) fn decode_whole(bytes: Vec<u8>) -> Result<(String, bool), TextFault> 
 #[derive(Debug, Default)]
 pub struct TextDecoder {
     pending: Vec<u8>,
+    /// Whether a NUL byte is refused wherever it stands.
+    refuses_every_nul: bool,
     /// How many bytes were pushed.
     seen: u64,
     past_start: bool,
@@ -69,6 +71,14 @@ pub struct TextDecoder {
 }
 
 impl TextDecoder {
+    /// A decoder for a file that is to be changed, with the rule of [`decode_whole`] on NUL bytes.
+    pub(crate) fn for_change() -> Self {
+        Self {
+            refuses_every_nul: true,
+            ..Self::default()
+        }
+    }
+
     /// Whether the file began with a byte order mark. Known once three bytes or the end were seen.
     pub fn had_bom(&self) -> bool {
         self.had_bom
@@ -79,7 +89,11 @@ impl TextDecoder {
     /// Gives a [`TextFault`] when the bytes cannot be text whatever follows.
     pub fn push(&mut self, chunk: &[u8]) -> Result<String, TextFault> {
         let unsampled = (NUL_SAMPLE_BYTES as u64).saturating_sub(self.seen);
-        let sampled = usize::try_from(unsampled).map_or(chunk.len(), |left| left.min(chunk.len()));
+        let sampled = if self.refuses_every_nul {
+            chunk.len()
+        } else {
+            usize::try_from(unsampled).map_or(chunk.len(), |left| left.min(chunk.len()))
+        };
         if let Some(index) = chunk[..sampled].iter().position(|byte| *byte == 0) {
             let at = self.seen + index as u64;
             return Err(TextFault::Nul { at });

@@ -2,11 +2,11 @@
 //! the text that is edited is that of the version which is replaced.
 
 use super::opening::{OpenFile, Place, present};
-use super::reading::{not_text, read_all};
+use super::reading::decode_all;
 use super::writing::{Change, basis_of_text};
 use crate::FsError;
 use crate::fs::{
-    BYTE_ORDER_MARK, EditFault, EditOptions, EditOutcome, EditRequest, apply, decode_whole,
+    BYTE_ORDER_MARK, EditFault, EditOptions, EditOutcome, EditRequest, TextDecoder, apply,
 };
 
 /// Replaces a text in a file. Nobody else in this process changes the same key meanwhile.
@@ -17,9 +17,7 @@ pub(super) fn edit(
 ) -> Result<EditOutcome, FsError> {
     change.caller.require(change.display)?;
     let (place, open) = open(change, options)?;
-    let bytes = read_all(&open.file, open.size, change.display)?;
-    let (text, had_bom) =
-        decode_whole(bytes).map_err(|fault| not_text(&open.file, change.display, fault))?;
+    let (text, had_bom) = decode_all(&open, TextDecoder::for_change(), change.display)?;
     change.caller.require(change.display)?;
     let edited = apply(&text, request).map_err(|fault| refusal(change, fault))?;
     let mut content = Vec::with_capacity(BYTE_ORDER_MARK.len() + edited.text.len());

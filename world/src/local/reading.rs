@@ -18,6 +18,9 @@ use crate::{FileVersion, FsError, Metadata, TextFile, TextStream};
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// No file is longer than this.
+const OFFSETS_END: u64 = i64::MAX as u64;
+
 pub(super) fn stat(resolved: &Path, display: &Path) -> Result<Option<Metadata>, FsError> {
     let found = match present(Place::open(resolved)) {
         Ok(Some(place)) => place.stat(),
@@ -43,32 +46,39 @@ fn open(resolved: &Path, display: &Path) -> Result<OpenFile, FsError> {
 }
 
 pub(super) fn read_text(resolved: &Path, display: &Path) -> Result<TextFile, FsError> {
-    let OpenFile {
-        file,
-        size,
-        version,
-        ..
-    } = open(resolved, display)?;
-    let bytes = read_all(&file, size, display)?;
-    let refuse = |fault| not_text(&file, display, fault);
-    let mut decoder = TextDecoder::default();
-    let text = decoder.push(&bytes).map_err(refuse)?;
-    let had_bom = decoder.had_bom();
-    decoder.finish().map_err(refuse)?;
+    let open = open(resolved, display)?;
+    let (text, had_bom) = decode_all(&open, TextDecoder::default(), display)?;
     Ok(TextFile {
         text,
-        version,
+        version: open.version,
         had_bom,
     })
 }
 
-/// The rest of an open file. `size` is a hint: a file can change, and some files of the system tell none.
-pub(super) fn read_all(mut file: &File, size: u64, display: &Path) -> Result<Vec<u8>, FsError> {
-    let expected = usize::try_from(size).unwrap_or(0).min(CHUNK_BYTES * 64);
-    let mut bytes = Vec::with_capacity(expected);
-    file.read_to_end(&mut bytes)
-        .map_err(|error| FsError::from_io(display, error))?;
-    Ok(bytes)
+/// The text of an open file without a leading byte order mark, and whether there was one. It is decoded while it is read:
+/// of a file that is no text, no more is taken in than what shows that.
+pub(super) fn decode_all(
+    open: &OpenFile,
+    mut decoder: TextDecoder,
+    display: &Path,
+) -> Result<(String, bool), FsError> {
+    let mut file = &open.file;
+    let refuse = |fault| not_text(file, display, fault);
+    // A hint: a file can change, and some files of the system tell no size.
+    let expected = usize::try_from(open.size).unwrap_or(0);
+    let mut text = String::with_capacity(expected.min(CHUNK_BYTES * 64));
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => text.push_str(&decoder.push(&chunk[..length]).map_err(refuse)?),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(FsError::from_io(display, error)),
+        }
+    }
+    let had_bom = decoder.had_bom();
+    decoder.finish().map_err(refuse)?;
+    Ok((text, had_bom))
 }
 
 pub(super) fn read_bytes(
@@ -121,10 +131,10 @@ fn read_at(file: &File, offset: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
         let at = offset.saturating_add(bytes.len() as u64);
-        let left = max_bytes - bytes.len() as u64;
+        // The system has no offsets from 2^63 on, and refuses a read that could come to one.
+        let left = (max_bytes - bytes.len() as u64).min(OFFSETS_END.saturating_sub(at));
         let wanted = usize::try_from(left).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
-        // The system has no offsets from 2^63 on, and no file that long.
-        if wanted == 0 || i64::try_from(at).is_err() {
+        if wanted == 0 {
             return Ok(bytes);
         }
         let filled = bytes.len();
@@ -141,7 +151,7 @@ fn read_at(file: &File, offset: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The error for a file that is not text, with a guess at what it is.
-pub(super) fn not_text(file: &File, display: &Path, fault: TextFault) -> FsError {
+fn not_text(file: &File, display: &Path, fault: TextFault) -> FsError {
     let sample = |offset| read_at(file, offset, GUESS_SAMPLE_BYTES as u64);
     let guess = match (sample(0), sample(fault.at())) {
         (Ok(beginning), Ok(at_fault)) => Some(guess_encoding(&beginning, &at_fault)),
@@ -267,6 +277,24 @@ mod tests {
     }
 
     #[test]
+    fn of_what_is_no_text_no_more_is_read_than_shows_that() {
+        // given files that are as long as a file can be, with a NUL byte at the beginning and past the sample
+        for (decoder, text) in [
+            (TextDecoder::default(), 0),
+            (TextDecoder::for_change(), 100_000),
+        ] {
+            let (_folder, path, open) = opened(&vec![b'a'; text]);
+            let file = OpenOptions::new().write(true).open(&path).unwrap();
+            file.set_len(1 << 40).unwrap();
+
+            let refused = decode_all(&open, decoder, &path).unwrap_err();
+
+            let is_told = matches!(refused, FsError::NotText { at, .. } if at == text as u64);
+            assert!(is_told, "{refused:?}");
+        }
+    }
+
+    #[test]
     fn a_part_of_a_file_that_shrinks_ends_where_the_file_does() {
         let (_folder, path, open) = opened(&vec![b'x'; 200_000]);
         let file = OpenOptions::new().write(true).open(&path).unwrap();
@@ -280,6 +308,18 @@ mod tests {
     }
 
     #[test]
+    fn there_is_nothing_at_any_offset_past_the_end() {
+        let (_folder, _, open) = opened(b"text");
+        let end = OFFSETS_END;
+        for offset in [4, 5, end - 65_537, end - 1, end, end + 1, u64::MAX] {
+            for max_bytes in [1, u64::MAX] {
+                let read = read_at(&open.file, offset, max_bytes).unwrap();
+                assert!(read.is_empty(), "{max_bytes} bytes at {offset}");
+            }
+        }
+    }
+
+    #[test]
     fn the_version_of_a_text_is_that_of_the_file_that_was_opened() {
         let (_folder, path, open) = opened(b"old");
         let other = path.with_extension("other");
@@ -288,6 +328,7 @@ mod tests {
 
         let now = stat(&path, &path).unwrap().unwrap();
         assert_ne!(now.version, open.version);
-        assert_eq!(read_all(&open.file, open.size, &path).unwrap(), b"old");
+        let read = decode_all(&open, TextDecoder::default(), &path).unwrap();
+        assert_eq!(read, ("old".to_owned(), false));
     }
 }
