@@ -148,6 +148,14 @@ pub(crate) async fn each_signal_reaches_the_foreground_alone(fixture: &impl Fixt
         spec.grace = SHORT;
         let mut session = Session::open(fixture, spec).await;
         let job = session.number("job").await;
+        // A shell that gets a signal right before it begins to read acts on it only once it has read.
+        eventually("the job reads", async || {
+            let foreground = session.terminal.inspect_foreground().await;
+            foreground.is_some_and(|foreground| {
+                foreground.group == job && (foreground.waits_for_input || !proves(fixture))
+            })
+        })
+        .await;
 
         let signalled = session.terminal.signal_foreground(signal).await.unwrap();
 

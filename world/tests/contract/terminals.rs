@@ -213,8 +213,8 @@ pub(crate) async fn output_ends_while_a_background_process_holds_the_device(
     fixture: &impl Fixture,
 ) {
     // given a program that leaves a process behind which ignores its end until it is told
-    let script = "(trap '' HUP TERM; echo ready; while [ ! -e stop ]; do sleep 0.01; done) & \
-        echo member $!; while [ ! -e leave ]; do sleep 0.01; done; printf last";
+    let script = "(trap '' HUP TERM; : > ready; while [ ! -e stop ]; do sleep 0.01; done) & \
+        while [ ! -e ready ]; do sleep 0.01; done; echo member $!; while [ ! -e leave ]; do sleep 0.01; done; printf last";
     let mut session = Session::open(fixture, on_terminal(fixture, script)).await;
     let member = session.number("member").await;
     fixture.put("leave", b"");
