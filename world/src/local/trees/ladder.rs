@@ -108,14 +108,20 @@ pub(super) struct Signalled {
 }
 
 impl Signalled {
-    /// Signals those of the circle. A stopped process is continued, or it would never act on a signal that it can catch.
+    /// Signals those of the circle. A stopped process is continued, or it would never act on a signal that it can catch:
+    /// before it too, since the system hangs up on a stopped process whose group's last parent outside of it has ended,
+    /// and after it, since it may have been stopped again.
     ///
     /// The whole tree is signalled as a group where it is one, and each member outside of it singly. Whoever spares the
     /// root signals singly: the root leads the group.
     pub(super) fn send(&mut self, leader: u32, observed: &Observed, step: &Step) {
         let repeats = step.signal == Signal::KILL;
-        let both = [step.signal, Signal::CONT];
-        let signals = if repeats { &both[..1] } else { &both[..] };
+        let continued = [Signal::CONT, step.signal, Signal::CONT];
+        let signals = if repeats {
+            &continued[1..2]
+        } else {
+            &continued[..]
+        };
         let as_group = step.circle == Circle::All;
         if as_group && !observed.group_is_empty(leader) && (repeats || !self.group) {
             self.group = true;
