@@ -121,7 +121,7 @@ pub trait Subprocess: Send + Sync + Debug {
     /// What this provider can do.
     fn facts(&self) -> SubprocessFacts;
 
-    /// The rules of [`SpawnSpec::scrub`] in this world.
+    /// The rules of [`LaunchSpec::scrub`] in this world.
     fn scrub_rules(&self) -> &ScrubRules;
 
     /// Finds the executable for a command. Dropping the future cancels the search.
