@@ -1,4 +1,4 @@
-//! `lspool-benches [world | proxy] [--quick] [--json]`: runs benches and prints what they found.
+//! `lspool-benches [world | proxy | BENCH] [--quick] [--json]`: runs benches and prints what they found.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -10,11 +10,12 @@ use lspool_benches::{Scale, proxy, world};
 
 /// What is printed when the arguments are not understood.
 const USAGE: &str = "\
-usage: lspool-benches [world | proxy] [--quick] [--json]
+usage: lspool-benches [world | proxy | BENCH] [--quick] [--json]
 
   world     files, processes and terminals of the local world
   proxy     messages through lspool to a server
-            without either, all of them
+  BENCH     one of them, by the name that the JSON has
+            without any of these, all of them
   --quick   a few samples of little work: shows that everything runs, not how fast
   --json    prints JSON instead of a table
 ";
@@ -30,6 +31,8 @@ struct Request {
     proxy: bool,
     quick: bool,
     json: bool,
+    /// The one bench that is wanted.
+    only: Option<String>,
 }
 
 impl Request {
@@ -42,6 +45,12 @@ impl Request {
                 "proxy" => request.proxy = true,
                 "--quick" => request.quick = true,
                 "--json" => request.json = true,
+                bench if world::BENCHES.contains(&bench) => {
+                    (request.world, request.only) = (true, Some(bench.to_owned()));
+                }
+                bench if proxy::BENCHES.contains(&bench) => {
+                    (request.proxy, request.only) = (true, Some(bench.to_owned()));
+                }
                 _ => return None,
             }
         }
@@ -85,6 +94,7 @@ fn run(request: &Request, command: &str) -> Result<()> {
         .enable_all()
         .build()
         .context("no runtime can be made")?;
+    let only = request.only.as_deref();
     let mut found: Vec<Comparison> = Vec::new();
     let mut keep = |comparison: Comparison| {
         // A run takes minutes; whoever waits sees that it goes on.
@@ -92,10 +102,10 @@ fn run(request: &Request, command: &str) -> Result<()> {
         found.push(comparison);
     };
     if request.world {
-        runtime.block_on(world::run(&scale, &mut keep))?;
+        runtime.block_on(world::run(&scale, only, &mut keep))?;
     }
     if request.proxy {
-        runtime.block_on(proxy::run(&scale, &mut keep))?;
+        runtime.block_on(proxy::run(&scale, only, &mut keep))?;
     }
     let text = if request.json {
         serde_json::to_string_pretty(&report::json(&machine, command, &found))?
@@ -131,6 +141,14 @@ mod tests {
         let request = parse(&["world", "--json"]).unwrap();
 
         assert!(request.world && !request.proxy && request.json);
+    }
+
+    #[test]
+    fn one_bench_is_run_with_its_suite() {
+        let request = parse(&["echo_bulk"]).unwrap();
+
+        assert!(request.proxy && !request.world);
+        assert_eq!(request.only.as_deref(), Some("echo_bulk"));
     }
 
     #[test]

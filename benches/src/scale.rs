@@ -29,7 +29,7 @@ impl Scale {
     /// What numbers are published of: some minutes on two cores.
     pub const FULL: Self = Self {
         starts: 500,
-        transfers: 7,
+        transfers: 15,
         pipe_bytes: 1 << 30,
         terminal_bytes: 100 * 1000 * 1000,
         files: 10_000,

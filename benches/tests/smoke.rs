@@ -25,7 +25,7 @@ fn assert_all_ran(comparisons: &[Comparison], names: &[&str]) {
 async fn every_bench_of_the_world_runs_and_compares() {
     let mut found = Vec::new();
 
-    world::run(&Scale::QUICK, |comparison| found.push(comparison))
+    world::run(&Scale::QUICK, None, |comparison| found.push(comparison))
         .await
         .unwrap();
 
@@ -36,7 +36,7 @@ async fn every_bench_of_the_world_runs_and_compares() {
 async fn every_bench_of_the_proxy_runs_and_compares() {
     let mut found = Vec::new();
 
-    proxy::run(&Scale::QUICK, |comparison| found.push(comparison))
+    proxy::run(&Scale::QUICK, None, |comparison| found.push(comparison))
         .await
         .unwrap();
 

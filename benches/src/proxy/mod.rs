@@ -8,7 +8,7 @@ mod link;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use lspool_testkit::scenario_format::{Action, Body};
 use lspool_testkit::{Harness, Launch, ScenarioBuilder, binary};
 
@@ -23,26 +23,34 @@ pub const BENCHES: [&str; 3] = ["echo_200", "echo_10k", "echo_bulk"];
 /// The method that the server answers with the params.
 const METHOD: &str = "bench/echo";
 
-/// The lengths of the params whose latency is measured: a request about a place in a file, and a list of some places.
-const LATENCIES: [(&str, usize); 2] = [("echo_200", 200), ("echo_10k", 10 * 1024)];
+/// The length of a request about a place in a file.
+const SMALL_BYTES: usize = 200;
 
-/// Runs all benches of the proxy and hands each comparison out as it is made. The binaries are those of this program's
-/// own profile.
+/// The length of a list of some places.
+const MEDIUM_BYTES: usize = 10 * 1024;
+
+/// Runs the benches of the proxy, all or only the named one, and hands each comparison out as it is made. The binaries
+/// are those of this program's own profile.
 ///
 /// # Errors
 /// The first sample that failed, or a daemon that does not stop.
 ///
 /// # Panics
 /// When something is left behind: a process, a socket or a temporary file.
-pub async fn run(scale: &Scale, show: impl FnMut(Comparison)) -> Result<()> {
+pub async fn run(scale: &Scale, only: Option<&str>, show: impl FnMut(Comparison)) -> Result<()> {
     let harness = Harness::new()?;
-    let measured = measure(&harness, scale, show).await;
+    let measured = measure(&harness, scale, only, show).await;
     let stopped = stop(&harness);
     harness.finish();
     measured.and(stopped)
 }
 
-async fn measure(harness: &Harness, scale: &Scale, mut show: impl FnMut(Comparison)) -> Result<()> {
+async fn measure(
+    harness: &Harness,
+    scale: &Scale,
+    only: Option<&str>,
+    mut show: impl FnMut(Comparison),
+) -> Result<()> {
     let scenario = ScenarioBuilder::new().on(METHOD, [Action::Reply(Body::Params)]);
     // Without its journal, which is written for every message.
     let words: Vec<_> = harness
@@ -66,27 +74,36 @@ async fn measure(harness: &Harness, scale: &Scale, mut show: impl FnMut(Comparis
         let link = Link::open(&launch).with_context(|| name.to_owned())?;
         links.push((name, Arc::new(Mutex::new(link))));
     }
-    for (id, bytes) in LATENCIES {
-        let asked = ask_in_turns(&links, bytes, scale.requests).await;
-        let samples = asked.context(id)?;
-        let what = format!("a request of {bytes} bytes and its answer of as many");
-        show(Comparison::new(id, &what, Unit::Call, samples));
+    for id in BENCHES {
+        if only.is_none_or(|only| only == id) {
+            show(run_one(id, &links, scale).await.context(id)?);
+        }
     }
-    let bytes = scale.bulk_bytes;
-    let asked = ask_in_turns(&links, bytes, scale.bulk_requests).await;
-    let both_ways = Unit::Bytes(2 * bytes as u64);
-    let what = format!("a request of {bytes} bytes and its answer of as many");
-    show(Comparison::new(
-        "echo_bulk",
-        &what,
-        both_ways,
-        asked.context("echo_bulk")?,
-    ));
     for (name, link) in links {
         let mut link = link.lock().unwrap_or_else(PoisonError::into_inner);
         link.close().context(name)?;
     }
     Ok(())
+}
+
+async fn run_one(
+    id: &'static str,
+    links: &[(&str, Arc<Mutex<Link>>)],
+    scale: &Scale,
+) -> Result<Comparison> {
+    let (bytes, count, unit) = match id {
+        "echo_200" => (SMALL_BYTES, scale.requests, Unit::Call),
+        "echo_10k" => (MEDIUM_BYTES, scale.requests, Unit::Call),
+        "echo_bulk" => {
+            let there_and_back = 2 * scale.bulk_bytes as u64;
+            let unit = Unit::Bytes(there_and_back);
+            (scale.bulk_bytes, scale.bulk_requests, unit)
+        }
+        other => bail!("{other} is no bench of the proxy"),
+    };
+    let samples = ask_in_turns(links, bytes, count).await?;
+    let what = format!("a request of {bytes} bytes and its answer of as many");
+    Ok(Comparison::new(id, &what, unit, samples))
 }
 
 /// Samples of one request with params of about this length through each link.

@@ -3,10 +3,11 @@
 mod files;
 mod starts;
 mod streams;
+mod terminals;
 mod watching;
 mod writes;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use self::watching::Case;
 use crate::Scale;
@@ -14,10 +15,12 @@ use crate::ground::Ground;
 use crate::report::Comparison;
 
 /// The names of all benches, in the order in which they run.
-pub const BENCHES: [&str; 10] = [
+pub const BENCHES: [&str; 12] = [
     "tail_collection",
     "pipe",
     "spawn_to_exit",
+    "terminal_transfer",
+    "terminal_spawn_to_exit",
     "stat_sweep",
     "read_text",
     "write_text",
@@ -27,32 +30,38 @@ pub const BENCHES: [&str; 10] = [
     "watch_sync_large_tree",
 ];
 
-/// Runs all benches of the world and hands each comparison out as it is made.
+/// Runs the benches of the world, all or only the named one, and hands each comparison out as it is made.
 ///
 /// # Errors
 /// The first sample that failed.
-pub async fn run(scale: &Scale, mut show: impl FnMut(Comparison)) -> Result<()> {
+pub async fn run(
+    scale: &Scale,
+    only: Option<&str>,
+    mut show: impl FnMut(Comparison),
+) -> Result<()> {
     let ground = Ground::new()?;
-    let on = &ground;
-    show(named("tail_collection", streams::tail_collection(on, scale)).await?);
-    show(named("pipe", streams::pipe(on, scale)).await?);
-    show(named("spawn_to_exit", starts::spawn_to_exit(on, scale)).await?);
-    show(named("stat_sweep", files::stat_sweep(on, scale)).await?);
-    show(named("read_text", files::read_text(on, scale)).await?);
-    for (id, durable) in [("write_text", false), ("write_text_durable", true)] {
-        show(named(id, writes::write_text(on, scale, id, durable)).await?);
-    }
-    for (id, case) in [
-        ("watch_sync_idle", Case::Idle),
-        ("watch_sync_changes", Case::Changes),
-        ("watch_sync_large_tree", Case::LargeTree),
-    ] {
-        show(named(id, watching::sync(on, scale, id, case)).await?);
+    for id in BENCHES {
+        if only.is_none_or(|only| only == id) {
+            show(run_one(id, &ground, scale).await.context(id)?);
+        }
     }
     ground.close().await
 }
 
-/// A bench whose failure says its name.
-async fn named(id: &str, bench: impl Future<Output = Result<Comparison>>) -> Result<Comparison> {
-    bench.await.with_context(|| id.to_owned())
+async fn run_one(id: &'static str, on: &Ground, scale: &Scale) -> Result<Comparison> {
+    match id {
+        "tail_collection" => streams::tail_collection(on, scale).await,
+        "pipe" => streams::pipe(on, scale).await,
+        "spawn_to_exit" => starts::spawn_to_exit(on, scale).await,
+        "terminal_transfer" => terminals::transfer(on, scale).await,
+        "terminal_spawn_to_exit" => terminals::spawn_to_exit(on, scale).await,
+        "stat_sweep" => files::stat_sweep(on, scale).await,
+        "read_text" => files::read_text(on, scale).await,
+        "write_text" => writes::write_text(on, scale, id, false).await,
+        "write_text_durable" => writes::write_text(on, scale, id, true).await,
+        "watch_sync_idle" => watching::sync(on, scale, id, Case::Idle).await,
+        "watch_sync_changes" => watching::sync(on, scale, id, Case::Changes).await,
+        "watch_sync_large_tree" => watching::sync(on, scale, id, Case::LargeTree).await,
+        other => bail!("{other} is no bench of the world"),
+    }
 }
