@@ -13,7 +13,7 @@ usage: cargo xtask TASK
   ci                check formatting and lints, set up, build, and run every test
   flake CRATE N     run the tests of a crate N times with four test threads for each core,
                     and say which failed; what follows `--` goes to cargo nextest
-  bench [world | proxy] [--quick] [--json]
+  bench [world | proxy | BENCH] [--quick] [--json]
                     measure lspool beside its peers, with optimisations
   sanitize [address | thread | miri]
                     run tests under tools that see wrong uses of memory and races
